@@ -73,7 +73,7 @@ SELECT i, 'default', 'task', 'item ' || i,
     iif(kind = 16, 3600.0, NULL), iif(kind = 16, {now_us} + 3600000000, NULL),
     NULL, NULL, NULL, NULL, 0, 0, 0, 0, NULL, iif(kind < 13 OR kind = 16, {now_us}, NULL),
     iif(kind < 13, {now_us}, NULL), 'test', NULL, NULL, NULL, iif(kind = 16, i, NULL), 0, NULL,
-    kind = 14
+    kind = 14, 0
 FROM fill;
 -- One lane with a long line of one agent, and many of its retries in their back-off.
 INSERT INTO lanes (lane) VALUES ('line:acme');
@@ -83,7 +83,7 @@ SELECT {count} + i, 'default', 'task', 'item ' || i,
     'line:acme', NULL, NULL, NULL, NULL, 3, 'yield', {now_us},
     CASE WHEN i = 20 THEN 'pending' WHEN kind = 0 THEN 'deferred' ELSE 'waiting' END, kind, 0,
     iif(kind = 1, {now_us} + 3600000000, NULL), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    0, 0, 0, 0, NULL, iif(kind = 1, {now_us}, NULL), NULL, 'test', NULL, NULL, NULL, NULL, 0, NULL, 0
+    0, 0, 0, 0, NULL, iif(kind = 1, {now_us}, NULL), NULL, 'test', NULL, NULL, NULL, NULL, 0, NULL, 0, 0
 FROM fill WHERE kind < 2;
 INSERT INTO runs
 SELECT i, i, 1, agent, NULL, {now_us}, {now_us}, iif(kind < 12, 'succeeded', 'failed'), '', NULL, NULL, i

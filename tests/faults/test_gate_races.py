@@ -7,6 +7,7 @@ import random
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import psycopg
 import pytest
@@ -76,7 +77,7 @@ def test_nobody_works_on_a_shut_lane_or_on_two_at_once(crew: Crew, url: str) -> 
     """Eight processes claim while two hand the series over, back and forth, each as it likes; those two are
     killed and stopped in the middle of it, and others go on from there.
 
-    Taken out: `NOT gated` in the view `offered`, and the CHECK of the flag: early starts. Taken out:
+    Taken out: `NOT gated` in the view `queued`, and the CHECK of the flag: early starts. Taken out:
     `busy_gate` in `_obstacle`: both lanes are open at once. The flag replaced by a look at the lane's row:
     see the next test, which does not leave that to luck.
     """
@@ -136,10 +137,12 @@ DO $$ DECLARE old text; BEGIN
         AND pg_get_constraintdef(oid) LIKE '%NOT gated%';
     EXECUTE format('ALTER TABLE interlock.items DROP CONSTRAINT %I', old);
 END $$;
-CREATE OR REPLACE VIEW interlock.offered AS
-    SELECT id, sort_key, agent_key, type, labels, plan FROM interlock.items i
-    WHERE status = 'pending' AND due_us IS NULL
+CREATE OR REPLACE VIEW interlock.queued AS
+    SELECT id, sort_key, agent_key, project, type, coalesce(labels, '{}') COLLATE "C" AS labels,
+        coalesce(plan, 0) AS plan
+    FROM interlock.items i WHERE status = 'pending' AND due_us IS NULL
         AND (SELECT gate_open FROM interlock.lanes l WHERE l.lane = i.lane) IS NOT FALSE
+        AND NOT EXISTS (SELECT FROM interlock.blocks b WHERE (b.lane, b.item) IN ((i.lane, 0), ('', i.id)))
 """
 
 
@@ -161,5 +164,30 @@ def test_a_claim_under_way_when_a_gate_shuts_starts_nothing(pg_url: str, guard: 
         leases = claim.result()
     assert len(leases) == (0 if guard == "flag" else 1)
     assert judge(pg_url)["early"] == len(leases), "the judge sees it, too"
+    service.close()
+    other.close()
+
+
+@pytest.mark.parametrize("guard", ["flag", "look-up"])
+@pytest.mark.parametrize("target", ["item", "lane"])
+def test_a_claim_under_way_when_something_is_blocked_starts_nothing(
+    pg_url: str, target: str, guard: str
+) -> None:
+    """With a look at the blocks in the flags' place it starts the item, although it was blocked before."""
+    service, other = open_service(pg_url), open_service(pg_url)
+    (added,) = service.add([NewItem(title="work", lane="a:1")])
+    assert added.item is not None
+    query(pg_url, SLOW_CLAIM)
+    if guard == "look-up":
+        query(pg_url, LOOK_UP)
+    with psycopg.connect(pg_url, autocommit=True) as conn, ThreadPoolExecutor(1) as thread:
+        conn.execute("SELECT pg_advisory_lock(42)")
+        claim = thread.submit(other.next, "coder", lease_s=60)
+        wait_until(lambda: query(pg_url, WAITING), "the claim has found the item")
+        where: dict[str, Any] = {"item": added.item.id} if target == "item" else {"lane": "a:1"}
+        service.block(**where, blocker="acme/app#3", why="first that")
+        conn.execute("SELECT pg_advisory_unlock(42)")
+        leases = claim.result()
+    assert len(leases) == (0 if guard == "flag" else 1)
     service.close()
     other.close()

@@ -443,7 +443,7 @@ def test_p10_claims_touch_no_more_under_an_old_snapshot_and_without_statistics(p
         pin.execute("SELECT 1")  # a snapshot from now on, and no lock on anything
         churn(service, 6_000)
         after = claim_buffers(service, costs)
-        query(url, "DROP INDEX items_ready; DROP INDEX items_ready_type; DROP INDEX items_status")
+        query(url, "DROP INDEX items_ready; DROP INDEX items_status")
         bare = claim_buffers(service, costs)
     service.close()
     assert after <= 2 * before, f"a claim touched {before} buffers, now {after}"

@@ -60,10 +60,13 @@ CREATE TABLE interlock.lanes (
     gate_open   boolean,
     gate_exempt text[],
     gate_us     bigint,
+    -- Whether a block keeps everything on it from being started.
+    blocked     boolean NOT NULL DEFAULT false,
     CHECK ((gate_series IS NULL) = (gate_open IS NULL) AND (gate_series IS NULL) = (gate_exempt IS NULL)
         AND (gate_series IS NULL) = (gate_us IS NULL))
 );
 CREATE INDEX lanes_gated ON interlock.lanes (lane) WHERE gate_us IS NOT NULL;
+CREATE INDEX lanes_blocked ON interlock.lanes (lane) WHERE blocked;
 CREATE INDEX lanes_series ON interlock.lanes (gate_series, lane) WHERE gate_series IS NOT NULL;
 
 CREATE TABLE interlock.plans (
@@ -163,6 +166,8 @@ CREATE TABLE interlock.items (
     last_agent       text,
     -- Pending on a lane that is shut for its type: no claim may start it.
     gated            boolean NOT NULL DEFAULT false,
+    -- A block of its own keeps it from being started.
+    blocked          boolean NOT NULL DEFAULT false,
     CHECK (NOT gated OR (status = 'pending' AND lane IS NOT NULL)),
     CHECK ((status = 'in_progress') = (run IS NOT NULL)),
     CHECK ((run IS NULL) = (run_bits IS NULL)),
@@ -176,10 +181,11 @@ CREATE TABLE interlock.items (
 -- Promise 1 stands in the schema too: one active item a lane.
 CREATE UNIQUE INDEX items_lane_owner ON interlock.items (lane)
     WHERE status IN ('pending', 'in_progress') AND lane IS NOT NULL;
-CREATE INDEX items_ready ON interlock.items (agent_key, sort_key, type)
-    WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL AND NOT gated;
-CREATE INDEX items_ready_task ON interlock.items (plan, agent_key, sort_key, type)
-    WHERE status = 'pending' AND due_us IS NULL AND plan IS NOT NULL AND NOT gated;
+-- Agent, project, type, labels and plan name a queue: a wish fits all of its items, or none.
+CREATE INDEX items_ready ON interlock.items
+    (agent_key, project, type, (coalesce(labels, '{}') COLLATE "C"), (coalesce(plan, 0)), sort_key)
+    WHERE status = 'pending' AND due_us IS NULL AND NOT gated AND NOT blocked;
+CREATE INDEX items_blocked ON interlock.items (id) WHERE blocked;
 CREATE INDEX items_gated ON interlock.items (lane) WHERE gated;
 CREATE INDEX items_due ON interlock.items (due_us, id) WHERE due_us IS NOT NULL;
 CREATE INDEX items_line ON interlock.items (lane, front DESC, position, ticket, id) WHERE status = 'deferred';
@@ -198,9 +204,6 @@ CREATE INDEX items_external ON interlock.items (run) WHERE status = 'in_progress
 CREATE INDEX items_running ON interlock.items (run_agent) WHERE status = 'in_progress';
 -- Who could overtake an owner that cannot start.
 CREATE INDEX items_behind ON interlock.items (agent_key, lane, position, ticket, id) WHERE status = 'deferred';
--- An agent that wants some types only does not walk past the others.
-CREATE INDEX items_ready_type ON interlock.items (agent_key, type, sort_key)
-    WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL AND NOT gated;
 -- Lists by status, newest first. The primary key cannot give this order, so that no plan walks the whole history by it.
 CREATE INDEX items_status ON interlock.items (status, (-id));
 -- Back-offs that keep their lane: pending, and not ready.
@@ -621,12 +624,16 @@ CREATE TABLE interlock.blocks (
 CREATE INDEX blocks_item ON interlock.blocks (item) WHERE item <> 0;
 CREATE INDEX blocks_since ON interlock.blocks (at_us);
 
--- Offered: pending, not scheduled, not gated, of a project that nobody paused, and not blocked. A task may still be held back by its plan.
+-- In a queue: pending, not scheduled, not gated and not blocked. The project or the plan may still hold back the whole queue.
+CREATE VIEW interlock.queued AS
+    SELECT id, sort_key, agent_key, project, type, coalesce(labels, '{}') COLLATE "C" AS labels, coalesce(plan, 0) AS plan
+    FROM interlock.items WHERE status = 'pending' AND due_us IS NULL AND NOT gated AND NOT blocked;
+
+-- Offered: in a queue, and of a project that nobody paused. A task may still be held back by its plan.
 CREATE VIEW interlock.offered AS
-    SELECT id, sort_key, agent_key, type, labels, plan FROM interlock.items i
-    WHERE status = 'pending' AND due_us IS NULL AND NOT gated AND project NOT IN (SELECT project FROM interlock.paused_projects)
-        AND (SELECT true FROM interlock.blocks b WHERE b.lane = '' AND b.item = i.id LIMIT 1) IS NULL
-        AND (SELECT true FROM interlock.blocks b WHERE b.lane = i.lane AND b.item = 0 LIMIT 1) IS NULL;
+    SELECT id, sort_key, agent_key, type, labels, plan FROM interlock.items
+    WHERE status = 'pending' AND due_us IS NULL AND NOT gated AND NOT blocked
+        AND project NOT IN (SELECT project FROM interlock.paused_projects);
 
 -- What a claim may start: offered, and of no plan or of one that gives out tasks.
 CREATE VIEW interlock.ready AS
@@ -648,12 +655,13 @@ CREATE VIEW interlock.deadlines (item, at_us) AS
     UNION ALL
     SELECT edit_item, deadline_us FROM interlock.plans WHERE deadline_us IS NOT NULL;
 
--- Lanes whose owner contradicts their gate: its flag is wrong, or its run may not go on and was not asked to stop.
+-- Lanes whose owner contradicts their gate or their block: its flag is wrong, or its run may not go on and was not asked to stop.
 CREATE VIEW interlock.misgated AS
     SELECT o.lane, o.id FROM interlock.items o JOIN interlock.lanes l ON l.lane = o.lane
     WHERE o.status IN ('pending', 'in_progress') AND o.lane IS NOT NULL
-        AND CASE WHEN coalesce(l.gate_open, true) OR o.type = ANY(l.gate_exempt) THEN o.gated
-            WHEN o.status = 'pending' THEN NOT o.gated ELSE o.cancel_into IS NULL END;
+        AND CASE WHEN o.status = 'pending'
+            THEN o.gated <> (l.blocked OR NOT (coalesce(l.gate_open, true) OR o.type = ANY(l.gate_exempt)))
+            ELSE o.cancel_into IS NULL AND NOT (coalesce(l.gate_open, true) OR o.type = ANY(l.gate_exempt)) END;
 
 -- How many runs the agents of each pool have together. One edit of a plan of each agent does not count.
 CREATE VIEW interlock.pool_runs AS

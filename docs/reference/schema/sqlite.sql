@@ -31,8 +31,11 @@ CREATE TABLE lanes (
     gate_open   INTEGER,
     gate_exempt TEXT,
     gate_us     INTEGER CHECK ((gate_series IS NULL) = (gate_open IS NULL)
-        AND (gate_series IS NULL) = (gate_exempt IS NULL) AND (gate_series IS NULL) = (gate_us IS NULL))
+        AND (gate_series IS NULL) = (gate_exempt IS NULL) AND (gate_series IS NULL) = (gate_us IS NULL)),
+    -- Whether a block keeps everything on it from being started.
+    blocked     INTEGER NOT NULL DEFAULT 0 CHECK (blocked IN (0, 1))
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX lanes_blocked ON lanes (lane) WHERE blocked = 1;
 CREATE INDEX lanes_gated ON lanes (lane) WHERE gate_series IS NOT NULL;
 CREATE INDEX lanes_series ON lanes (gate_series, lane) WHERE gate_series IS NOT NULL;
 
@@ -125,6 +128,8 @@ CREATE TABLE items (
     streak           INTEGER NOT NULL DEFAULT 0,
     last_agent       TEXT,
     gated            INTEGER NOT NULL DEFAULT 0 CHECK (gated = 0 OR (gated = 1 AND status = 'pending' AND lane IS NOT NULL)),
+    -- A block of its own keeps it from being started.
+    blocked          INTEGER NOT NULL DEFAULT 0 CHECK (blocked IN (0, 1)),
     CHECK ((status = 'in_progress') = (run IS NOT NULL)),
     CHECK (status <> 'in_progress' OR (run_agent IS NOT NULL AND (lease_until_us IS NULL OR due_us IS NOT NULL))),
     CHECK (status <> 'deferred' OR (lane IS NOT NULL AND due_us IS NULL)),
@@ -147,7 +152,10 @@ CREATE INDEX items_asking ON items (id) WHERE status IN ('waiting', 'pending') A
 CREATE INDEX items_stopped ON items (lane) WHERE status = 'waiting' AND reason = 'loop';
 CREATE INDEX items_observed ON items (observed_lane)
     WHERE status IN ('pending', 'in_progress') AND observed_lane IS NOT NULL;
-CREATE INDEX items_ready ON items (plan, agent_key, sort_key, type) WHERE status = 'pending' AND due_us IS NULL AND gated = 0;
+-- Agent, project, type, labels and plan name a queue: a wish fits all of its items, or none.
+CREATE INDEX items_ready ON items (agent_key, project, type, ifnull(labels, '[]'), ifnull(plan, 0), sort_key)
+    WHERE status = 'pending' AND due_us IS NULL AND gated = 0 AND blocked = 0;
+CREATE INDEX items_blocked ON items (id) WHERE blocked = 1;
 CREATE INDEX items_gated ON items (lane) WHERE gated = 1;
 CREATE INDEX items_due ON items (due_us) WHERE due_us IS NOT NULL;
 CREATE INDEX items_unclaimed ON items (claim_by_us) WHERE claim_by_us IS NOT NULL;
@@ -363,16 +371,19 @@ CREATE TABLE blocks (
 CREATE INDEX blocks_item ON blocks (item) WHERE item <> 0;
 CREATE INDEX blocks_since ON blocks (at_us);
 
+-- In a queue: pending, not scheduled, not gated and not blocked. The project or the plan may still hold back the whole queue.
+CREATE VIEW queued AS
+SELECT id, sort_key, agent_key, project, type, ifnull(labels, '[]') AS labels, ifnull(plan, 0) AS plan FROM items
+WHERE status = 'pending' AND due_us IS NULL AND gated = 0 AND blocked = 0;
+
 -- Items that neither their project nor their plan nor their lane's gate nor a block holds back, whatever their status. A deferred
--- item has no flag yet.
+-- item has no flag of its lane yet.
 CREATE VIEW ungated AS
 SELECT * FROM items
-WHERE gated = 0 AND project NOT IN (SELECT project FROM paused_projects)
+WHERE gated = 0 AND blocked = 0 AND project NOT IN (SELECT project FROM paused_projects)
     AND (plan IS NULL OR EXISTS (SELECT 1 FROM open_plans WHERE open_plans.id = items.plan))
-    AND NOT EXISTS (SELECT 1 FROM blocks WHERE blocks.lane = '' AND blocks.item = items.id)
-    AND NOT EXISTS (SELECT 1 FROM blocks WHERE blocks.lane = items.lane AND blocks.item = 0)
-    AND (status <> 'deferred' OR NOT EXISTS (SELECT 1 FROM lanes WHERE lanes.lane = items.lane AND gate_open = 0
-        AND items.type NOT IN (SELECT value FROM json_each(gate_exempt))));
+    AND (status <> 'deferred' OR NOT EXISTS (SELECT 1 FROM lanes WHERE lanes.lane = items.lane
+        AND (blocked = 1 OR (gate_open = 0 AND items.type NOT IN (SELECT value FROM json_each(gate_exempt))))));
 
 -- Items that a claim may start.
 CREATE VIEW ready AS
@@ -397,11 +408,12 @@ SELECT lane, id, 0 FROM owners
 UNION ALL
 SELECT observed_lane, id, 1 FROM items WHERE status IN ('pending', 'in_progress') AND observed_lane IS NOT NULL;
 
--- Lanes whose owner contradicts their gate: its flag is wrong, or its run may not go on and was not asked to stop.
+-- Lanes whose owner contradicts their gate or their block: its flag is wrong, or its run may not go on and was not asked to stop.
 CREATE VIEW misgated AS
 SELECT o.lane, o.id FROM owners o JOIN lanes l ON l.lane = o.lane
-WHERE CASE WHEN ifnull(l.gate_open, 1) = 1 OR o.type IN (SELECT value FROM json_each(l.gate_exempt)) THEN o.gated = 1
-    WHEN o.status = 'pending' THEN o.gated = 0 ELSE o.cancel_into IS NULL END;
+WHERE CASE WHEN o.status = 'pending'
+    THEN o.gated <> (l.blocked OR NOT (ifnull(l.gate_open, 1) = 1 OR o.type IN (SELECT value FROM json_each(l.gate_exempt))))
+    ELSE o.cancel_into IS NULL AND NOT (ifnull(l.gate_open, 1) = 1 OR o.type IN (SELECT value FROM json_each(l.gate_exempt))) END;
 
 -- How many runs the agents of each pool have together. One edit of a plan of each agent does not count.
 CREATE VIEW pool_runs AS

@@ -71,6 +71,8 @@ class Snapshot(Record):
     last_agents: Mapping[str, str] = fresh(dict)
     #: The gates of the lanes that have one.
     gates: Mapping[str, Gate] = fresh(dict)
+    #: The lanes that are blocked.
+    blocked: frozenset[str] = frozenset()
     #: For a gate that is to open: another lane of its series that is open, or where a run goes on.
     busy_gate: str | None = None
     #: For an owner that is to be overtaken: the signs of life of its agent.
@@ -136,6 +138,8 @@ class Decision(MutableRecord):
     last_agents: list[tuple[str, str]] = fresh(list)
     #: Lanes whose gates changed; null: the lane has none any more.
     gates: list[tuple[str, Gate | None]] = fresh(list)
+    #: Items that ended while a block of their own held them: such blocks are over.
+    unblocked: list[ItemId] = fresh(list)
     plans: list[PlanChanges] = fresh(list)
     #: Tasks that are due at once, each in a transaction of its own: see `plans.dependents`.
     due_now: list[ItemId] = fresh(list)
@@ -230,7 +234,12 @@ class Ledger:
 
     def gated(self, item: Item) -> bool:
         """Whether an item must have the flag that keeps claims from it."""
-        return item.state.status is _PENDING and self.shut(item.spec.lane, item.spec.type)
+        held = self.blocked(item.spec.lane) or self.shut(item.spec.lane, item.spec.type)
+        return held and item.state.status is _PENDING
+
+    def blocked(self, lane: str | None) -> bool:
+        """Whether a block keeps everything on a lane from being started."""
+        return lane in self.snapshot.blocked
 
     def kin(self, lane: str, agent_key: str, policy: Policy) -> list[Item]:
         """Unfinished items of a lane with this agent key and policy, oldest first.
@@ -465,7 +474,7 @@ class Ledger:
                 (out.raised if item.active and not before.active else out.settled).append(item)
             else:
                 continue
-            if item.state.status is _PENDING and not item.state.gated:
+            if item.state.status is _PENDING and not (item.state.gated or item.state.blocked):
                 out.wakes = True
         if out.due_now:
             due = (self.items[item_id] for item_id in dict.fromkeys(out.due_now))
@@ -490,8 +499,12 @@ class Ledger:
         before = self.items.get(item_id)
         if item.spec.claim_within_s is not None:
             item = self._timed(item, before)
+        if before is not None and before.state.blocked:
+            item = self._still_blocked(item)
         if lane is not None:
-            if (self._gates or item.state.gated) and item.state.gated is not (gated := self.gated(item)):
+            if (self._gates or self.snapshot.blocked or item.state.gated) and item.state.gated is not (
+                gated := self.gated(item)
+            ):
                 item = Item(item.spec, item.state._replace(gated=gated))
             was_in_line = before is not None and before.state.status is _DEFERRED
             is_in_line = item.state.status is _DEFERRED
@@ -501,6 +514,13 @@ class Ledger:
         self.items[item_id] = item
         self._index(item)
         return item
+
+    def _still_blocked(self, item: Item) -> Item:
+        """A blocked item stays so until it ends, whatever the rules make of it."""
+        ended = item.state.status in TERMINAL
+        if ended:
+            self.out.unblocked.append(item.spec.id)
+        return Item(item.spec, item.state._replace(blocked=not ended))
 
     def _timed(self, item: Item, before: Item | None) -> Item:
         """The item with its deadline to be claimed, which runs while the item is ready."""

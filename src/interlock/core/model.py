@@ -298,8 +298,10 @@ class State(NamedTuple):
     streak: int = 0
     #: The agent of its last run, while it has none.
     last_agent: str | None = None
-    #: Pending on a lane that is shut for its type: nobody starts it. The ledger sets it.
+    #: Pending on a lane that is shut for its type, or blocked: nobody starts it. The ledger sets it.
     gated: bool = False
+    #: A block of its own keeps it from being started, in whatever status it is.
+    blocked: bool = False
 
     @property
     def ready(self) -> bool:

@@ -232,7 +232,9 @@ def overtake(ledger: Ledger, command: Overtake) -> Moved:
     """Swap a deferred item with an owner that cannot start or whose agent is gone; the owner keeps its
     ticket."""
     item, owner = ledger.items[command.item], ledger.items[command.owner]
-    if not may_overtake(item, owner) or ledger.shut(item.spec.lane, item.spec.type):
+    lane = item.spec.lane
+    held = item.state.blocked or ledger.blocked(lane) or ledger.shut(lane, item.spec.type)
+    if held or not may_overtake(item, owner):
         return Moved(item=item.id, changed=False)
     agent = ledger.snapshot.presence.get(owner.spec.agent_key)
     if command.gone and not is_gone(owner, agent, ledger.now_us):

@@ -134,7 +134,8 @@ def _pending(prediction: Prediction) -> tuple[str, str]:
     if End.TIME in prediction.fates:
         ends = f"; it ends {until(prediction.at_us, facts.now_us)} unless claimed"
     if hindrances := _hindrances(prediction):
-        waits = "waits:" if item.state.gated else "is ready, but"
+        shut = item.state.gated and not any(block.holds(item) for block in facts.blocks)
+        waits = "waits:" if shut else "is ready, but"
         return f"{waits} {_what(hindrances)}", _cures(hindrances) + ends
     takers = prediction.takers
     assert takers is not None

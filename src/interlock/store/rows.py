@@ -35,7 +35,7 @@ Row = TypeVar("Row")
 PORTION_CHARS = 1 << 20
 #: A column can only be added behind the others: the newest of the spec are behind those of the state, and
 #: those of the state that are newer still are last.
-_NEWER, _NEWEST = 2, 4
+_NEWER, _NEWEST = 2, 5
 ITEM_COLUMNS = (
     SPEC_FIELDS[:-_NEWER] + STATE_FIELDS[:-_NEWEST] + SPEC_FIELDS[-_NEWER:] + STATE_FIELDS[-_NEWEST:]
 )
@@ -59,9 +59,9 @@ _to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode  #
 new_tuple: Any = tuple.__new__
 _STATE_AT, _NEWEST_AT = len(SPEC_FIELDS) - _NEWER, ITEM_WIDTH - _NEWEST
 _NEWER_AT = _NEWEST_AT - _NEWER
-_POLICY_AT, _LABELS_AT, _RETRY_LANE_AT, _STATUS_AT, _CANCEL_AT, _FRONT_AT, _GATED_AT = (
+_POLICY_AT, _LABELS_AT, _RETRY_LANE_AT, _STATUS_AT, _CANCEL_AT, _FRONT_AT, _GATED_AT, _BLOCKED_AT = (
     ITEM_COLUMNS.index(name)
-    for name in ("policy", "labels", "retry_lane", "status", "cancel_into", "front", "gated")
+    for name in ("policy", "labels", "retry_lane", "status", "cancel_into", "front", "gated", "blocked")
 )
 
 
@@ -75,6 +75,7 @@ def item_from_row(row: Sequence[Any]) -> Item:
     values[_CANCEL_AT] = _STATUS[values[_CANCEL_AT]] if values[_CANCEL_AT] else None
     values[_FRONT_AT] = bool(values[_FRONT_AT])
     values[_GATED_AT] = bool(values[_GATED_AT])
+    values[_BLOCKED_AT] = bool(values[_BLOCKED_AT])
     spec: Spec = new_tuple(Spec, (*values[:_STATE_AT], *values[_NEWER_AT:_NEWEST_AT]))
     state: State = new_tuple(State, (*values[_STATE_AT:_NEWER_AT], *values[_NEWEST_AT:ITEM_WIDTH]))
     item: Item = new_tuple(Item, (spec, state))

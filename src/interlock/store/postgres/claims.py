@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ import psycopg
 
 from interlock.core.claiming import Agent, Claim, has_room, narrowed, with_room
 from interlock.core.commands import Overtake
-from interlock.core.model import US_PER_S, ItemId
+from interlock.core.model import US_PER_S, Item, ItemId
 from interlock.core.record import replace
 from interlock.core.row import NamedTuple
 from interlock.store.bulk import in_bulk
@@ -59,6 +60,8 @@ class _Front(NamedTuple):
     """Where claims of one kind begin to look, until the next whole look."""
 
     sort_key: int
+    #: One item of each queue in which something was found, whatever has become of it since.
+    items: tuple[ItemId, ...]
     #: The store's time at the last whole look, for what is due since then.
     since_us: int
     until_s: float
@@ -98,7 +101,7 @@ class Claims:
 
     def _claim(self, wish: Claim, note: Note | None, *, due_first: bool) -> ClaimAnswer:
         for again_s in (*_AGAIN_S, None):
-            found = self._database.persistently(lambda: self._within_limits(wish, note, due_first=due_first))
+            found = self._database.persistently(partial(self._within_limits, wish, note, due_first=due_first))
             claimed, agent = found.claimed, found.agent
             if found.due and due_first:
                 return ClaimAnswer([], agent, due=True)
@@ -112,6 +115,7 @@ class Claims:
             if claimed or again_s is None or _capped(agent) or not self.has_ready(allowed):
                 return ClaimAnswer(claimed, agent)
             time.sleep(again_s)
+            wish = replace(wish, limit=1)  # a claim of one item looks into every queue
         raise AssertionError("the last look always answers")
 
     def has_ready(self, wish: Claim) -> bool:
@@ -149,17 +153,19 @@ class Claims:
 
     def _remember(self, wish: Claim, front: _Front | None, found: _Found) -> None:
         """Where the next claim of this kind begins: at the first item that this one started."""
-        first = min((c.item.spec.sort_key for c in found.claimed if c.item.spec.plan is None), default=None)
-        if first is None or (front is None and found.took_us < self.slow_us):
+        found_in = {_queue(c.item): c.item for c in found.claimed}
+        if not found_in or (front is None and found.took_us < self.slow_us):
             self._fronts.pop(_kind(wish), None)
             return
         if front is None:
             pause_s = max(WHOLE_LOOK_S, WHOLE_LOOK_PART * found.took_us / US_PER_S)
             started_us = found.claimed[0].item.state.run_started_us or 0
-            front = _Front(first, started_us, self.clock() + pause_s)
+            front = _Front(0, (), started_us, self.clock() + pause_s)
         if len(self._fronts) >= _FRONTS_MAX:
             self._fronts.clear()
-        self._fronts[_kind(wish)] = front._replace(sort_key=first)
+        first = min(c.item.spec.sort_key for c in found.claimed)
+        items = tuple(item.id for item in found_in.values())
+        self._fronts[_kind(wish)] = front._replace(sort_key=first, items=items)
 
     def _start_capped(
         self,
@@ -233,6 +239,7 @@ class Claims:
             "now_us": self._database.given_now(),
             "front": front.sort_key if front else None,
             "since_us": front.since_us if front else -1,
+            "seeds": list(front.items) if front else None,
             "known_max": _limit(agent),
             "known_types": list(agent.types) if agent else [],
             "known_labels": list(agent.labels) if agent else [],
@@ -322,6 +329,11 @@ def filters(wish: Claim) -> dict[str, Any]:
 def _kind(wish: Claim) -> Claim:
     """What claims have in common that look at the same items."""
     return Claim(agent=wish.agent, types=wish.types, labels=wish.labels, edits=wish.edits)
+
+
+def _queue(item: Item) -> tuple[Any, ...]:
+    spec = item.spec
+    return spec.agent_key, spec.project, spec.type, spec.labels, spec.plan
 
 
 def _limit(agent: Agent | None) -> int | None:

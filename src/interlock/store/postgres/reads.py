@@ -242,13 +242,14 @@ class PostgresReads:
     def look(self, item: ItemId) -> Snapshot:
         rows = self._rows("look", item=item, limit=MESSAGES_AT_ONCE)
         items = {i.id: i for i in map(item_from_row, rows)}
-        known = [r[-8:] for r in rows[:1] if r[-8] is not None]
+        known = [r[-9:] for r in rows[:1] if r[-9] is not None]
         return Snapshot(
             items=items,
             unread=unread_from_rows(items, rows),
             streaks={lane: Streak(wakes, run) for lane, wakes, run, *_ in known if wakes},
             last_agents={lane: agent for lane, _, _, agent, *_ in known if agent is not None},
-            gates={lane: gate_from_row(gate) for lane, _, _, _, *gate in known if gate[0] is not None},
+            gates={lane: gate_from_row(gate) for lane, _, _, _, *gate, _ in known if gate[0] is not None},
+            blocked=frozenset(lane for lane, *_, blocked in known if blocked),
         )
 
     def gates(self, series: str | None, limit: int) -> list[tuple[str, Gate]]:

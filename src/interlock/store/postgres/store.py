@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from psycopg.errors import ForeignKeyViolation
 
-from interlock.core.blocks import Block, of_blocker
+from interlock.core.blocks import NO_LANE, Block, of_blocker
 from interlock.core.claiming import Agent, Claim, Pool
+from interlock.core.commands import Repair
 from interlock.core.ending import refused_writes
 from interlock.core.handles import Handle
 from interlock.core.ledger import Decision
@@ -203,10 +204,24 @@ class PostgresStore(PostgresReads):
 
     def _blocked(self, conn: Connection, name: str, params: dict[str, Any], event: Event) -> list[str]:
         """The blockers whose blocks changed, each with a line of history."""
+        if params["lane"] != NO_LANE:  # an item is locked where its blocks change
+            conn.execute(self.database.sql["add_lanes"], {"lanes": array([params["lane"]])})
+            conn.execute(self.database.sql["lock_lane"], {"lane": params["lane"]})
         changed = [row[0] for row in conn.execute(self.database.sql[name], params).fetchall()]
         if changed:
+            self._settle_blocks(conn, params["lane"], params["item"])
             self._log(conn, [of_blocker(event, blocker) for blocker in changed])
         return changed
+
+    def _settle_blocks(self, conn: Connection, lane: str, item: ItemId) -> None:
+        """Bring the flags that keep claims from what is blocked into line with its blocks.
+
+        A later statement than the one that locked the lane or the item: it reads all blocks as they are."""
+        if lane == NO_LANE:
+            conn.execute(self.database.sql["settle_blocks_of_item"], {"item": item})
+            return
+        conn.execute(self.database.sql["settle_blocks_of_lane"], {"lane": lane})
+        self.transactions.decide(conn, Load(lanes=(lane,)), Repair(lane=lane))
 
     def _set(self, name: str, params: dict[str, Any], event: Event) -> None:
         def work(conn: Connection) -> None:

@@ -271,8 +271,9 @@ class Transactions:
                 for lane, n, r, *_ in known or ()
                 if n != "0"
             },
-            last_agents={lane: agent for lane, _, _, agent, _ in known or () if agent},
-            gates={lane: gate_from_row(json.loads(gate)) for lane, *_, gate in known or () if gate},
+            last_agents={lane: agent for lane, _, _, agent, *_ in known or () if agent},
+            gates={lane: gate_from_row(json.loads(gate)) for lane, *_, gate, _ in known or () if gate},
+            blocked=frozenset(lane for lane, *_, blocked in known or () if blocked == "true"),
             presence=self._presence(conn, load.presence) if load.presence else {},
             busy_gate=next((lane for (lane,) in busy or ()), None),
             seen_keys=seen,
@@ -397,6 +398,8 @@ class Transactions:
         write("set_streaks", decision.streaks)
         write("set_last_agents", decision.last_agents)
         write("set_gates", [gate_row(lane, g, g and " ".join(g.exempt)) for lane, g in decision.gates])
+        if decision.unblocked:
+            conn.execute(self._sql["drop_blocks"], {"items": array(decision.unblocked)})
         write("drop_keys", decision.forgotten_keys)
         write("pass_keys", decision.passed_keys)
         tallies = _tallies(decision, loaded.snapshot.items)

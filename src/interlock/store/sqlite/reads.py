@@ -160,7 +160,8 @@ class SqliteReads:
         return {
             "streaks": {lane: Streak(wakes, run) for lane, wakes, run, *_ in known if wakes},
             "last_agents": {lane: agent for lane, _, _, agent, *_ in known if agent is not None},
-            "gates": {lane: _gate(gate) for lane, _, _, _, *gate in known if gate[0] is not None},
+            "gates": {lane: _gate(gate) for lane, _, _, _, *gate, _ in known if gate[0] is not None},
+            "blocked": frozenset(lane for lane, *_, blocked in known if blocked),
         }
 
     def gates(self, series: str | None, limit: int) -> list[tuple[str, Gate]]:

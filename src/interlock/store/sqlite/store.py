@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interlock.core.absence import Absence
-from interlock.core.blocks import Block, of_blocker
+from interlock.core.blocks import NO_LANE, Block, of_blocker
 from interlock.core.claiming import Agent, Claim, Pool, has_room, narrowed, with_room
-from interlock.core.commands import Arrive, Overtake, Tell
+from interlock.core.commands import Arrive, Overtake, Repair, Tell
 from interlock.core.decide import decide
 from interlock.core.ending import refused_writes
 from interlock.core.errors import Repeated
@@ -129,6 +129,8 @@ class SqliteStore(SqliteReads):
         write("set_streak", decision.streaks)
         write("set_last_agent", decision.last_agents)
         write("set_gate", [gate_row(lane, g, g and json.dumps(g.exempt)) for lane, g in decision.gates])
+        if decision.unblocked:
+            self.database.rows("drop_blocks", items=decision.unblocked)
         write("insert_run", decision.runs)
         write("set_wall", decision.walls)
         write("insert_event", [event_row(e) for e in decision.events])
@@ -347,12 +349,23 @@ class SqliteStore(SqliteReads):
         with self.database.write():
             return self._blocked("remove_blocks", event, lane=lane, item=item, blocker=blocker)
 
-    def _blocked(self, name: str, event: Event, **params: object) -> list[str]:
+    def _blocked(self, name: str, event: Event, **params: Any) -> list[str]:
         """The blockers whose blocks changed, each with a line of history."""
         changed = sorted(row[0] for row in self.database.rows(name, **params))
+        if changed:
+            self._settle_blocks(params["lane"], params["item"])
         now = event._replace(at_us=self.now_us())
         self.database.each("insert_event", [event_row(of_blocker(now, blocker)) for blocker in changed])
         return changed
+
+    def _settle_blocks(self, lane: str, item: ItemId) -> None:
+        """Bring the flags that keep claims from what is blocked into line with its blocks."""
+        if lane == NO_LANE:
+            self.database.rows("settle_blocks_of_item", item=item)
+            return
+        self.database.rows("add_lanes", lanes=[lane])
+        self.database.rows("settle_blocks_of_lane", lane=lane)
+        self._decide(Load(lanes=(lane,)), lambda _: [Repair(lane=lane)])
 
     def see_worker(self, worker: Worker) -> None:
         with self.database.write():

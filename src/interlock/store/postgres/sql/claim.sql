@@ -8,10 +8,10 @@
 -- With a `front` it looks from that sort key on, for what became due since then, and for no rivals: what is behind it was looked
 -- at a moment ago, and may be nothing but entries of the indexes that no vacuum has removed yet.
 -- An external run gets no lease: only a timeout of its item ends it.
-WITH asked AS MATERIALIZED (
+WITH RECURSIVE asked AS MATERIALIZED (
     SELECT w.due, w.rivals, %(limit)s::integer AS n, %(only)s::bigint AS one, %(types)s::text[] AS wanted,
         %(labels)s::text[] AS held, %(edits)s::boolean AS edits, %(agent)s::text AS me,
-        w.now_us, coalesce(w.front, -9223372036854775808) AS front, a.*, %(limit)s > 0 AND NOT (w.due AND %(due_first)s)
+        CASE WHEN %(only)s::bigint IS NULL THEN %(seeds)s::bigint[] ELSE ARRAY[%(only)s::bigint] END AS seeds, w.now_us, w.front, a.*, %(limit)s > 0 AND NOT (w.due AND %(due_first)s)
         AND (a.max_concurrency, coalesce(a.types, '{}'), coalesce(a.labels, '{}'), a.paused_why, CASE WHEN a.wall_us > w.now_us THEN a.wall_us END, a.pool)
             IS NOT DISTINCT FROM (%(known_max)s::integer, %(known_types)s::text[], %(known_labels)s::text[], %(known_why)s::text, %(known_wall)s::bigint, %(known_pool)s::text) AS go
     FROM (SELECT c.now_us, c.front,
@@ -28,53 +28,43 @@ WITH asked AS MATERIALIZED (
         FROM (SELECT coalesce(%(now_us)s, interlock.clock_us()) AS now_us, %(front)s::bigint AS front, %(since_us)s::bigint AS since_us WHERE interlock.expect({schema})) AS c OFFSET 0
     ) AS w LEFT JOIN interlock.agents a ON a.key = %(agent)s
 ),
-items AS MATERIALIZED (
-    SELECT r.id, r.sort_key FROM unnest(ARRAY['', (SELECT me FROM asked)]) AS whose(agent) CROSS JOIN LATERAL (
-        SELECT id, sort_key FROM interlock.offered
-        WHERE plan IS NULL AND agent_key = whose.agent AND sort_key >= (SELECT front FROM asked)
-            AND interlock.fits(type, labels, NULL, (SELECT held FROM asked), (SELECT edits FROM asked))
-        ORDER BY sort_key LIMIT (SELECT n FROM asked) FOR NO KEY UPDATE SKIP LOCKED
+-- The queues of this agent and of anyone, each with its first item. It goes from one queue to the next, so that it reads as many
+-- rows as there are queues, however long they are. With `seeds` only the queues of these items.
+queues(agent_key, project, type, labels, plan, first) AS (
+    SELECT i.agent_key, i.project, i.type, coalesce(i.labels, '{}') COLLATE "C", coalesce(i.plan, 0), coalesce(asked.front, i.sort_key)
+    FROM asked JOIN interlock.items i ON i.id = ANY(asked.seeds) AND i.agent_key IN ('', asked.me) WHERE asked.go
+    UNION ALL
+    SELECT whose.agent COLLATE "C", '' COLLATE "C", '' COLLATE "C", '{}'::text[] COLLATE "C", 0::bigint, 0 FROM asked CROSS JOIN unnest(ARRAY['', asked.me]) AS whose(agent)
+    WHERE asked.go AND asked.seeds IS NULL
+    UNION ALL
+    SELECT next.* FROM queues AS last CROSS JOIN LATERAL (
+        SELECT q.agent_key, q.project, q.type, q.labels, q.plan, q.sort_key FROM interlock.queued q
+        WHERE q.agent_key = last.agent_key AND (q.project, q.type, q.labels, q.plan) > (last.project, last.type, last.labels, last.plan)
+        ORDER BY q.project, q.type, q.labels, q.plan, q.sort_key LIMIT 1
+    ) AS next
+    WHERE (SELECT seeds IS NULL FROM asked)
+),
+-- Of each queue that fits, its best items, from the queue with the best one on. One item is the first that nobody has locked; of more,
+-- the best are in as many queues at most. A task is locked after its plan's gate, so that none starts once the plan's edit cycle is open.
+locked AS MATERIALIZED (
+    SELECT r.id, r.sort_key FROM (
+        SELECT q.*, asked.one IS NULL AS whole FROM asked CROSS JOIN queues q
+        WHERE q.project <> '' AND q.project NOT IN (SELECT project FROM interlock.paused_projects)
+            AND interlock.fits(q.type, q.labels, asked.wanted, asked.held, asked.edits)
+        ORDER BY q.first LIMIT (SELECT CASE WHEN n > 1 THEN n + 4 END FROM asked)
+    ) AS q LEFT JOIN LATERAL (
+        SELECT g.plan FROM interlock.gates g WHERE q.plan <> 0 AND g.plan = q.plan AND g.open FOR SHARE SKIP LOCKED
+    ) AS gate ON true CROSS JOIN LATERAL (
+        SELECT i.id, i.sort_key FROM interlock.queued i
+        WHERE (q.plan = 0 OR q.plan = gate.plan) AND i.agent_key = q.agent_key AND i.project = q.project AND i.type = q.type
+            AND i.labels = q.labels AND i.plan = q.plan AND i.sort_key >= q.first
+            AND i.sort_key <= CASE WHEN q.whole THEN 9223372036854775807 ELSE q.first END AND (q.whole OR i.id = (SELECT one FROM asked))
+        ORDER BY i.sort_key LIMIT (SELECT n FROM asked) FOR NO KEY UPDATE SKIP LOCKED
     ) AS r
-    WHERE (SELECT go AND one IS NULL AND wanted IS NULL FROM asked)
-),
-typed AS MATERIALIZED (
-    SELECT r.id, r.sort_key FROM unnest(ARRAY['', (SELECT me FROM asked)]) AS whose(agent) CROSS JOIN unnest((SELECT wanted FROM asked)) AS wanted(type)
-    CROSS JOIN LATERAL (
-        SELECT id, sort_key FROM interlock.offered
-        WHERE plan IS NULL AND agent_key = whose.agent AND type = wanted.type AND sort_key >= (SELECT front FROM asked)
-            AND interlock.fits(type, labels, NULL, (SELECT held FROM asked), (SELECT edits FROM asked))
-        ORDER BY sort_key LIMIT (SELECT n FROM asked) FOR NO KEY UPDATE SKIP LOCKED
-    ) AS r
-    WHERE (SELECT go AND one IS NULL FROM asked)
-),
-named AS MATERIALIZED (
-    SELECT id, sort_key FROM interlock.offered
-    WHERE (SELECT go FROM asked) AND id = (SELECT one FROM asked) AND plan IS NULL AND agent_key IN ('', (SELECT me FROM asked))
-        AND interlock.fits(type, labels, (SELECT wanted FROM asked), (SELECT held FROM asked), (SELECT edits FROM asked))
-    FOR NO KEY UPDATE SKIP LOCKED
-),
--- Tasks plan by plan, where plans give them out; a few more than wanted, so that concurrent claims do not contend.
-candidates AS MATERIALIZED (
-    SELECT t.id FROM interlock.gates g CROSS JOIN unnest(ARRAY['', (SELECT me FROM asked)]) AS whose(agent) CROSS JOIN LATERAL (
-        SELECT id, sort_key FROM interlock.offered r
-        WHERE r.plan = g.plan AND r.plan IS NOT NULL AND r.agent_key = whose.agent
-            AND ((SELECT one FROM asked) IS NULL OR r.id = (SELECT one FROM asked))
-            AND interlock.fits(r.type, r.labels, (SELECT wanted FROM asked), (SELECT held FROM asked), (SELECT edits FROM asked))
-        ORDER BY r.sort_key LIMIT (SELECT n + 32 FROM asked)
-    ) AS t
-    WHERE (SELECT go FROM asked) AND g.open
-        AND ((SELECT one FROM asked) IS NULL OR g.plan = (SELECT plan FROM interlock.items WHERE id = (SELECT one FROM asked)))
-    ORDER BY t.sort_key, t.id LIMIT (SELECT n + 32 FROM asked)
-),
--- Locked together with the gate, so that no task starts once its plan's edit cycle is open.
-tasks AS MATERIALIZED (
-    SELECT r.id, r.sort_key FROM interlock.offered r JOIN interlock.gates g ON g.plan = r.plan AND g.open
-    WHERE r.id = ANY(ARRAY(SELECT id FROM candidates)) AND r.plan IS NOT NULL
-    ORDER BY r.sort_key, r.id LIMIT (SELECT n FROM asked) FOR NO KEY UPDATE OF r SKIP LOCKED FOR SHARE OF g SKIP LOCKED
+    LIMIT (SELECT CASE WHEN n = 1 THEN 1 END FROM asked)
 ),
 picked AS MATERIALIZED (
-    SELECT id FROM (TABLE items UNION ALL TABLE typed UNION ALL TABLE named UNION ALL TABLE tasks) AS locked
-    ORDER BY sort_key, id LIMIT (SELECT n FROM asked)
+    SELECT id FROM locked ORDER BY sort_key, id LIMIT (SELECT n FROM asked)
 ),
 -- The clock and the number of the first line of history, both after the locks.
 clock AS MATERIALIZED (

@@ -1,30 +1,17 @@
--- Whether a claim would find anything, locked or not.
-SELECT coalesce((
-    SELECT true FROM unnest(ARRAY['', %(agent)s]) AS whose(agent) CROSS JOIN LATERAL (
-        SELECT FROM interlock.offered
-        WHERE plan IS NULL AND agent_key = whose.agent AND interlock.fits(type, labels, NULL, %(labels)s, %(edits)s)
-        ORDER BY sort_key LIMIT 1
-    ) AS r
-    WHERE %(only)s::bigint IS NULL AND %(types)s::text[] IS NULL LIMIT 1
-), (
-    SELECT true FROM unnest(ARRAY['', %(agent)s]) AS whose(agent) CROSS JOIN unnest((SELECT %(types)s::text[])) AS wanted(type)
-    CROSS JOIN LATERAL (
-        SELECT FROM interlock.offered
-        WHERE plan IS NULL AND agent_key = whose.agent AND type = wanted.type
-            AND interlock.fits(type, labels, NULL, %(labels)s, %(edits)s)
-        ORDER BY sort_key LIMIT 1
-    ) AS r
-    WHERE %(only)s::bigint IS NULL LIMIT 1
-), (
-    SELECT true FROM interlock.ready
-    WHERE id = %(only)s AND agent_key IN ('', %(agent)s)
-        AND interlock.fits(type, labels, %(types)s, %(labels)s, %(edits)s)
-), (
-    SELECT true FROM interlock.gates g CROSS JOIN unnest(ARRAY['', %(agent)s]) AS whose(agent) CROSS JOIN LATERAL (
-        SELECT FROM interlock.offered r
-        WHERE r.plan = g.plan AND r.plan IS NOT NULL AND r.agent_key = whose.agent
-            AND interlock.fits(r.type, r.labels, %(types)s, %(labels)s, %(edits)s)
-        ORDER BY r.sort_key LIMIT 1
-    ) AS t
-    WHERE g.open AND %(only)s::bigint IS NULL LIMIT 1
-), false)
+-- Whether a claim would find anything, locked or not. Like a claim it reads as many rows as there are queues for this agent and for anyone.
+WITH RECURSIVE queues(agent_key, project, type, labels, plan) AS (
+    SELECT i.agent_key, i.project, i.type, i.labels, i.plan FROM interlock.queued i WHERE i.id = %(only)s AND i.agent_key IN ('', %(agent)s)
+    UNION ALL
+    SELECT whose.agent COLLATE "C", '' COLLATE "C", '' COLLATE "C", '{}'::text[] COLLATE "C", 0::bigint FROM unnest(ARRAY['', %(agent)s]) AS whose(agent) WHERE %(only)s::bigint IS NULL
+    UNION ALL
+    SELECT next.* FROM queues AS last CROSS JOIN LATERAL (
+        SELECT q.agent_key, q.project, q.type, q.labels, q.plan FROM interlock.queued q
+        WHERE q.agent_key = last.agent_key AND (q.project, q.type, q.labels, q.plan) > (last.project, last.type, last.labels, last.plan)
+        ORDER BY q.project, q.type, q.labels, q.plan, q.sort_key LIMIT 1
+    ) AS next
+    WHERE %(only)s::bigint IS NULL
+)
+SELECT EXISTS (SELECT FROM queues q
+    WHERE q.project <> '' AND q.project NOT IN (SELECT project FROM interlock.paused_projects)
+        AND interlock.fits(q.type, q.labels, %(types)s, %(labels)s, %(edits)s)
+        AND (q.plan = 0 OR (SELECT g.open FROM interlock.gates g WHERE g.plan = q.plan)))

@@ -1,6 +1,6 @@
 -- What `load_items` gives for one item and its lane, read without a lock: to predict what a transaction would decide.
 -- Each row ends with its messages that the last run was not given when it started, up to a limit, and with what the
--- lane remembers: its wake-ups in a row, the agent of its last run and its gate.
+-- lane remembers: its wake-ups in a row, the agent of its last run, its gate and whether it is blocked.
 WITH named AS MATERIALIZED (
     SELECT id, coalesce(lane, observed_lane) AS lane, absorbed_by FROM interlock.items WHERE id = %(item)s
 ),
@@ -27,6 +27,6 @@ wanted AS MATERIALIZED (
 SELECT i.*, CASE WHEN message_count > delivered THEN (
         SELECT array_agg(ARRAY[m.n::text, m.ticket::text, m.sender, m.agent] ORDER BY m.n) FROM interlock.messages m
         WHERE m.item = i.id AND m.n > i.delivered AND m.n <= i.delivered + %(limit)s) END, l.lane, l.streak, l.streak_run, l.last_agent,
-    l.gate_series, l.gate_open, l.gate_exempt, l.gate_us
+    l.gate_series, l.gate_open, l.gate_exempt, l.gate_us, l.blocked
 FROM interlock.items i LEFT JOIN interlock.lanes l ON l.lane = (SELECT lane FROM named)
 WHERE i.id = ANY(ARRAY(SELECT id FROM wanted)) ORDER BY i.id

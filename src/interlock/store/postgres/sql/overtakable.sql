@@ -22,8 +22,7 @@ SELECT rival.id, stuck.id, CASE WHEN stuck.gone THEN stuck.agent_key END FROM st
         AND interlock.fits(d.type, d.labels, %(types)s, %(labels)s, %(edits)s)
         AND (stuck.exempt IS NULL OR d.type = ANY(stuck.exempt))
         AND d.project NOT IN (SELECT project FROM interlock.paused_projects)
-        AND (SELECT true FROM interlock.blocks b WHERE b.lane = '' AND b.item = d.id LIMIT 1) IS NULL
-        AND (SELECT true FROM interlock.blocks b WHERE b.lane = d.lane AND b.item = 0 LIMIT 1) IS NULL
+        AND NOT d.blocked AND NOT (SELECT l.blocked FROM interlock.lanes l WHERE l.lane = d.lane)
         AND (d.plan IS NULL OR EXISTS (SELECT FROM interlock.gates g WHERE g.plan = d.plan AND g.open))
     ORDER BY d.front DESC, d.position, d.ticket, d.id LIMIT 1
 ) AS rival

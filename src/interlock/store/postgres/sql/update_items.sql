@@ -7,16 +7,16 @@ UPDATE interlock.items AS i SET
     message_count = new.message_count, delivered = new.delivered, seen = new.seen, front = new.front,
     promoted_from = new.promoted_from, first_claimed_us = new.first_claimed_us, ended_us = new.ended_us,
     reason = new.reason, claim_by_us = new.claim_by_us, run_bits = new.run_bits,
-    streak = new.streak, last_agent = new.last_agent, gated = new.gated, max_attempts = new.max_attempts
+    streak = new.streak, last_agent = new.last_agent, gated = new.gated, blocked = new.blocked, max_attempts = new.max_attempts
 FROM unnest((SELECT %s::bigint[]),
         %s::text[], %s::integer[], %s::integer[], %s::bigint[], %s::bigint[], %s::text[],
         %s::text[], %s::bigint[], %s::float8[], %s::bigint[], %s::bigint[], %s::text[], %s::text[],
         %s::bigint[], %s::integer[], %s::integer[], %s::integer[], %s::boolean[], %s::bigint[],
-        %s::bigint[], %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::integer[], %s::text[], %s::boolean[], %s::integer[]
+        %s::bigint[], %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::integer[], %s::text[], %s::boolean[], %s::boolean[], %s::integer[]
     ) AS new(
         id, status, attempt, releases, due_us, run, run_agent, run_worker, run_started_us, run_lease_s,
         lease_until_us, revoke_us, cancel_into, cancel_why, absorbed_by, message_count, delivered, seen,
         front, promoted_from, first_claimed_us, ended_us, reason, claim_by_us, run_bits, streak, last_agent, gated,
-        max_attempts
+        blocked, max_attempts
     )
 WHERE i.id = new.id

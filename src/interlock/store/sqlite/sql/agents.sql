@@ -3,8 +3,5 @@ SELECT key, name, max_concurrency, types, labels, paused_why, seen_us, wall_us, 
     (SELECT max_concurrency FROM pool_runs WHERE pool_runs.name = agents.pool),
     (SELECT running FROM pool_runs WHERE pool_runs.name = agents.pool),
     (SELECT count(*) FROM items WHERE run IS NOT NULL AND run_agent = agents.key),
-    (SELECT count(*) FROM (
-        SELECT 1 FROM (SELECT NULL AS plan UNION ALL SELECT id FROM plans WHERE status = 'running') AS queue
-        CROSS JOIN items i ON i.plan IS queue.plan AND i.agent_key = agents.key
-            AND i.status = 'pending' AND i.due_us IS NULL AND i.gated = 0 LIMIT 1000))
+    (SELECT count(*) FROM (SELECT 1 FROM queued q WHERE q.agent_key = agents.key LIMIT 1000))
 FROM agents ORDER BY key

@@ -9,8 +9,29 @@ WITH RECURSIVE fitting AS NOT MATERIALIZED (
 ),
 -- Items for this agent and items for anyone are looked for apart, so that items for others cost nothing.
 meant_for(agent_key) AS (VALUES (:agent), ('')),
--- One queue for items without a plan, one for each plan that gives out tasks.
-queues(plan) AS (SELECT NULL UNION ALL SELECT id FROM open_plans),
+-- Agent, project, type, labels and plan name a queue: it fits as a whole, or not. From the first item of one queue to the first of the
+-- next, so that it reads as many items as there are queues for this agent and for anyone, however long they are.
+queues(item) AS (
+    SELECT (SELECT q.id FROM queued q WHERE q.agent_key = meant_for.agent_key
+        ORDER BY q.project, q.type, q.labels, q.plan, q.sort_key LIMIT 1)
+    FROM meant_for WHERE NOT :overtaking AND :only IS NULL
+    UNION ALL
+    SELECT coalesce(
+        (SELECT q.id FROM queued q WHERE q.agent_key = last.agent_key AND q.project = last.project AND q.type = last.type
+            AND q.labels = last.labels AND q.plan > last.plan ORDER BY q.plan, q.sort_key LIMIT 1),
+        (SELECT q.id FROM queued q WHERE q.agent_key = last.agent_key AND q.project = last.project AND q.type = last.type
+            AND q.labels > last.labels ORDER BY q.labels, q.plan, q.sort_key LIMIT 1),
+        (SELECT q.id FROM queued q WHERE q.agent_key = last.agent_key AND (q.project, q.type) > (last.project, last.type)
+            ORDER BY q.project, q.type, q.labels, q.plan, q.sort_key LIMIT 1))
+    FROM queues CROSS JOIN queued last ON last.id = queues.item
+),
+-- The best of all queues that fit are in the queues with the best first items, in as many of them at most.
+best(agent_key, project, type, labels, plan) AS (
+    SELECT q.agent_key, q.project, q.type, q.labels, q.plan
+    FROM queues CROSS JOIN queued q ON q.id = queues.item CROSS JOIN fitting ON fitting.id = q.id
+    WHERE q.project NOT IN (SELECT project FROM paused_projects) AND (q.plan = 0 OR q.plan IN (SELECT id FROM open_plans))
+    ORDER BY q.sort_key LIMIT :limit
+),
 -- Lanes with a deferred item that may overtake, from one lane to the next however many items wait on it.
 lines(agent_key, lane) AS (
     SELECT agent_key, (SELECT min(d.lane) FROM items d
@@ -32,10 +53,9 @@ rivals(item, owner, gone, sort_key, place) AS (
 )
 SELECT item, owner, gone FROM (
     SELECT i.id AS item, NULL AS owner, NULL AS gone, i.sort_key
-    FROM queues CROSS JOIN meant_for CROSS JOIN items i ON i.id IN (
-        SELECT r.id FROM ready r CROSS JOIN fitting ON fitting.id = r.id
-        WHERE r.plan IS queues.plan AND r.agent_key = meant_for.agent_key ORDER BY r.sort_key LIMIT :limit)
-    WHERE NOT :overtaking AND :only IS NULL
+    FROM best CROSS JOIN items i ON i.id IN (
+        SELECT q.id FROM queued q WHERE q.agent_key = best.agent_key AND q.project = best.project AND q.type = best.type
+            AND q.labels = best.labels AND q.plan = best.plan ORDER BY q.sort_key LIMIT :limit)
     UNION ALL
     SELECT r.id, NULL, NULL, r.sort_key FROM ready r CROSS JOIN fitting ON fitting.id = r.id
     WHERE NOT :overtaking AND r.id = :only AND r.agent_key IN (:agent, '')
