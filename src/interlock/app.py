@@ -11,13 +11,14 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interlock import settings as choices
 from interlock.core import tracing
 from interlock.core.continuity import Ancestor, Lineage
-from interlock.core.errors import InterlockError, InvalidInput, StoreUnavailable
+from interlock.core.errors import InterlockError, InvalidInput, LeaseLost, StoreUnavailable
 from interlock.core.record import Record, replace
 from interlock.core.row import NamedTuple
 from interlock.service.local import LocalService
@@ -310,6 +311,12 @@ def check_sessions(service: Service) -> None:
     service.store.database.check_sessions()  # type: ignore[attr-defined]
 
 
+def load_statements(service: Service) -> None:
+    """Read every statement of a service's store now."""
+    assert isinstance(service, LocalService)
+    service.store.database.sql.load()  # type: ignore[attr-defined]
+
+
 def probe(service: Service) -> None:
     """Raise unless the store of a service can be written now."""
     assert isinstance(service, LocalService)
@@ -321,6 +328,14 @@ def missing_migrations(service: Service) -> int:
     assert isinstance(service, LocalService)
     database = service.store.database  # type: ignore[attr-defined]
     return len(schema.pending(database.backend, database.applied()))
+
+
+def _unwanted(service: Service, lease: LeaseView) -> str | None:
+    """Why a server says that a run must not start."""
+    try:
+        return service.unwanted(lease.run)
+    except LeaseLost as error:
+        return error.sentence
 
 
 @contextmanager
@@ -336,7 +351,7 @@ def last_look(
     from interlock.github.tokens import is_given  # noqa: PLC0415  (for few commands)
 
     if not isinstance(service, LocalService):  # the server has the token
-        yield lambda lease: service.unwanted(lease.run)
+        yield partial(_unwanted, service)
         return
     if not is_given(os.environ):
         yield lambda _: None

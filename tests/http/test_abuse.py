@@ -11,7 +11,9 @@ from typing import Any
 import anyio
 import pytest
 
+from interlock.core.model import NewItem, Policy
 from interlock.http import bodies
+from interlock.service.contract import Report
 from interlock.service.usecases import ROOT
 from tests.http.asking import ask, eventually
 from tests.http.serving import Serving
@@ -225,3 +227,36 @@ def test_a_long_text_is_no_multitude_of_values(serving: Serving) -> None:
     assert ask(serving.url, "POST", f"{ROOT}/items", body, token=token).status == 200
     (lease,) = serving.server.service.next("coder")
     assert lease.item.payload == body["items"][0]["payload"]
+
+
+# -- what an agent's token reaches ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("named", ["other", None])
+def test_an_agent_cannot_stop_another_agents_run_by_adding_work(serving: Serving, named: str | None) -> None:
+    """Taken out: the look at the policy in `confined`; the run is asked to stop."""
+    service = serving.server.service
+    new = NewItem(title="x", lane="issue:acme/app#1", agent=named or "", policy=Policy.SUPERSEDE)
+    service.add([new])
+    (lease,) = service.next("other")
+    token = serving.token("agent:coder")
+    item = {"title": "y", "lane": "issue:acme/app#1", "policy": "supersede"}
+    item |= {"agent": named} if named else {}
+    answer = ask(serving.url, "POST", f"{ROOT}/items", {"items": [item]}, token=token)
+    assert (answer.status, answer.json["code"]) == (403, "not_allowed")
+    assert service.renew([Report(run=lease.run)])[0].cancel_requested is False
+    for allowed in ({**item, "agent": "Coder", "policy": "queue"}, {**item, "policy": "latest"}):
+        answer = ask(serving.url, "POST", f"{ROOT}/items", {"items": [allowed]}, token=token)
+        assert answer.status in (200, 409), answer.json
+
+
+def test_a_lost_run_is_not_told_that_it_may_start(serving: Serving) -> None:
+    service = serving.server.service
+    service.add([NewItem(title="x", agent="coder")])
+    (lease,) = service.next("coder")
+    token = serving.token("agent:coder")
+    body = {"run": lease.run}
+    assert ask(serving.url, "POST", f"{ROOT}/runs/unwanted", body, token=token).json == {"why": None}
+    service.release([Report(run=lease.run)])
+    answer = ask(serving.url, "POST", f"{ROOT}/runs/unwanted", body, token=token)
+    assert (answer.status, answer.json["code"]) == (410, "lease_lost")

@@ -220,6 +220,8 @@ def test_so_many_streams_are_open(serving: Serving, monkeypatch: pytest.MonkeyPa
     "more",
     [
         ["Content-Length: 2", "Content-Length: 3"],
+        ["Content-Length: 2", "content-length: 2"],
+        ["Content-Length: 2, 2"],
         ["Content-Length: 2", "Transfer-Encoding: chunked"],
         ["Transfer-Encoding: chunked", "Transfer-Encoding: chunked"],
         ["Transfer-Encoding: gzip, chunked"],

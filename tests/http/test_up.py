@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import os
+import resource
 import signal
 import socket
 import threading
@@ -16,8 +17,10 @@ import pytest
 
 from interlock.core.model import NewItem
 from interlock.http import log_writer
+from interlock.http.examples import EXAMPLES
 from interlock.http.log_writer import LogWriter
 from interlock.service.contract import LeaseView
+from interlock.service.usecases import ROOT, USE_CASES
 from tests.acceptance.command import Command
 from tests.http.asking import ask, eventually
 from tests.http.up import Up
@@ -99,6 +102,35 @@ def test_every_line_of_a_log_is_json(up: Up) -> None:
     assert up.end() == 0
     lines = (up.directory / "log").read_text().splitlines()
     assert {"request", "uvicorn.error"} <= {json.loads(line)["event"] for line in lines}
+
+
+def test_a_server_without_a_free_descriptor_refuses_and_has_no_defect(up: Up) -> None:
+    """Taken out: `preload`; statements and modules are opened at first use. Or `Refusals`; asyncio fills the
+    log."""
+    sender = http.client.HTTPConnection("127.0.0.1", int(up.port), timeout=PATIENCE_S)
+    head = {"Authorization": f"Bearer {up.token}", "Content-Type": "application/json"}
+    sender.request("GET", f"{ROOT}/stats", headers=head)
+    sender.getresponse().read()
+    soft, hard = resource.prlimit(up.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(up.process.pid, resource.RLIMIT_NOFILE, (1, hard))
+    with socket.create_connection(("127.0.0.1", int(up.port))):  # nobody accepts it
+        found = {}
+        for case in USE_CASES:
+            path = case.path.replace("{item}", "1").replace("{plan}", "1").replace("{revision}", "1")
+            body = json.dumps(EXAMPLES.get(case.name, {})) if case.writes else None
+            sender.request(case.method, ROOT + path, body, head)
+            answer = sender.getresponse()
+            answer.read()
+            found[case.name] = answer.status
+        assert not [name for name, status in found.items() if status == 500]
+        resource.prlimit(up.process.pid, resource.RLIMIT_NOFILE, (soft, hard))
+    eventually(lambda: ask(up.url, "GET", "/readyz").status == 200)
+    sender.close()
+    assert up.end() == 0
+    lines = [json.loads(line)["event"] for line in (up.directory / "log").read_text().splitlines()]
+    assert lines.count("not_accepted") == 1
+    assert "defect" not in lines
+    assert "asyncio" not in lines
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -359,6 +359,14 @@ def test_what_is_too_large_or_no_json_is_refused(door: Here) -> None:
         assert b"Traceback" not in answer.text
 
 
+def test_a_key_that_is_there_twice_is_refused(door: Here) -> None:
+    """Taken out: the look at the body in `_with_body`; the protocol takes the last of the two."""
+    body = json.dumps(INITIALIZE)[:-1].encode() + b', "method": "tools/list"}'
+    answer = ask(door.url, "POST", PATH, body, token=door.token(), headers=ACCEPT)
+    assert (answer.status, answer.json["error"]["code"]) == (400, -32700)
+    assert "'method' is there more than once" in answer.json["error"]["message"]
+
+
 def test_a_slow_body_is_not_waited_for_here_either(door: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     """Taken out: the house's `body` in `_with_body`; the protocol waits for the rest, and counts nothing."""
     monkeypatch.setattr("interlock.http.bodies.BODY_S", 0.3)

@@ -89,6 +89,13 @@ def _quoted(text: str) -> set[str]:
     return {part.partition(".")[2] or part for part in text.split("`")[1::2]}
 
 
+def test_tools_that_were_started_for_an_agent_claim_for_no_other(service: LocalService, coder: Model) -> None:
+    """Taken out: `_claimer`; whoever guides the model gets the work of any agent."""
+    service.add([NewItem(title="another's", agent="other"), NewItem(title="mine", agent="coder")])
+    assert coder.claim_next(agent="other")["refusal"]["code"] == "not_allowed"
+    assert coder.claim_next(agent="Coder")["lease"]["item"]["title"] == "mine"
+
+
 # -- a whole job ----------------------------------------------------------------------------------------
 
 

@@ -40,7 +40,7 @@ from interlock.http.bearers import (
     with_name,
 )
 from interlock.http.commit_groups import CommitGroups
-from interlock.http.connections import has_hung_up
+from interlock.http.connections import Refusals, has_hung_up
 from interlock.http.desk import Desk, Pulse
 from interlock.http.gate import Gate
 from interlock.http.instruments import OTHER, Instruments
@@ -604,6 +604,9 @@ def application(
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
+        asyncio.get_running_loop().set_exception_handler(
+            Refusals(lambda why: log.warning("not_accepted", error=why))
+        )
         started()
         watch = asyncio.create_task(server.watch())
         async with AsyncExitStack() as running:

@@ -15,7 +15,7 @@ from typing import Any
 
 from interlock.core.checking import check_count
 from interlock.core.errors import NotAllowed, NoToken, TooManyRequests
-from interlock.core.model import HOLD, ItemId, NewItem, Sender, SenderKind
+from interlock.core.model import HOLD, ItemId, NewItem, Policy, Sender, SenderKind
 from interlock.core.names import agent_key, check_name
 from interlock.core.record import replace
 from interlock.core.row import NamedTuple
@@ -165,6 +165,12 @@ class Bearers:
                 raise NotAllowed(  # it could neither be claimed nor be taken back, and would block the lane
                     f"This token acts for the agent {own}, and the lane would be held by another agent.",
                     f"Hold it with --agent {own}.",
+                )
+            supersedes = [item for item in given["items"] if item.policy == Policy.SUPERSEDE]
+            if any(agent_key(item.agent) != own for item in supersedes):
+                raise NotAllowed(  # its policy stops runs, which only their own agent may
+                    f"This token acts for the agent {own}, and supersede would stop a run of another agent.",
+                    f"Use another policy, such as latest, or add the item for {own}.",
                 )
             given["items"] = [_signed(item, own) for item in given["items"]]
         return given

@@ -9,15 +9,19 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+import h11
+from h11._receivebuffer import ReceiveBuffer
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 #: How long a head may take to come, from its first byte or the beginning of the connection on.
 HEAD_S = 10.0
 #: How many connections one address may have; proxies that are trusted have no limit of their own.
 PER_ADDRESS_MAX = 1_000
+#: How often the log says that connections cannot be accepted.
+REFUSALS_S = 60.0
 
 #: What is in the scope of a request whose client has hung up.
 _GONE = "interlock.gone"
@@ -26,21 +30,26 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class Crowd:
-    """How many connections each address has; addresses of `trusted` networks have no limit."""
+    """How many connections each address has; addresses of `trusted` networks have no limit but `most`."""
 
-    def __init__(self, trusted: Sequence[Network] = ()) -> None:
-        self._trusted = trusted
+    def __init__(self, trusted: Sequence[Network], most: int) -> None:
+        self._trusted, self._most = trusted, most
+        self._count = 0
         self._counts: Counter[str] = Counter()
 
     def enter(self, address: str) -> bool:
-        """Count a connection; false if there are too many from its address."""
+        """Count a connection; false if there are too many, or too many from its address."""
+        self._count += 1
         self._counts[address] += 1
+        if self._count > self._most:
+            return False
         return self._counts[address] <= PER_ADDRESS_MAX or self._is_trusted(address)
 
     def _is_trusted(self, address: str) -> bool:
         return any(ipaddress.ip_address(address) in network for network in self._trusted)
 
     def leave(self, address: str) -> None:
+        self._count -= 1
         self._counts[address] -= 1
         if self._counts[address] <= 0:
             del self._counts[address]
@@ -49,6 +58,32 @@ class Crowd:
 def has_hung_up(scope: Mapping[str, Any]) -> bool:
     """Whether the client of a request is gone. Threads may ask."""
     return _GONE in scope
+
+
+class Refusals:
+    """Says now and then that connections cannot be accepted: asyncio would say it thousands of times."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell, self._next_s = tell, 0.0
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if "socket.accept()" not in context["message"]:
+            loop.default_exception_handler(context)
+        elif loop.time() >= self._next_s:
+            self._next_s = loop.time() + REFUSALS_S
+            self._tell(str(context.get("exception")))
+
+
+class _Lines(ReceiveBuffer):
+    """What was received, of which a head has one length: h11 makes one of two that are equal."""
+
+    def maybe_extract_lines(self) -> list[bytearray] | None:
+        lines: list[bytearray] | None = super().maybe_extract_lines()
+        if lines is not None:
+            lengths = [line for line in lines if line[:15].lower() == b"content-length:"]
+            if len(lengths) > 1 or (lengths and b"," in lengths[0]):
+                raise h11.RemoteProtocolError("more than one Content-Length", 400)
+        return lines
 
 
 def protocol(crowd: Crowd) -> type[asyncio.Protocol]:
@@ -62,6 +97,7 @@ def protocol(crowd: Crowd) -> type[asyncio.Protocol]:
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
+            self.conn._receive_buffer = _Lines()
             self._entered = True
             if crowd.enter(self._address):
                 self._watch()

@@ -44,6 +44,7 @@ from interlock.http.connections import Crowd, Network, protocol
 from interlock.http.duties import Duty
 from interlock.http.gate import host_name
 from interlock.http.log_writer import LogWriter
+from interlock.http.preload import preload
 from interlock.http.problems import Problem
 from interlock.service.local import LocalService
 from interlock.settings import Settings, credentials, listed
@@ -54,8 +55,8 @@ STOP_S = 15
 SWEEPER_S = 30.0
 CONNECTIONS_MAX = 4_000
 HEAD_MAX_BYTES = 64 << 10
-#: Files that are open beside connections.
-FILES_MORE = 200
+#: Files that are open beside connections. Connections that are told that there are too many are among them.
+FILES_MORE, REFUSED_MAX = 200, 50
 #: How long a connection may rest between requests.
 REST_S = 75
 #: How long a last look waits for GitHub; then the run starts without.
@@ -241,6 +242,7 @@ def serve(
             )
         up = Up(settings, service, upkeep, keep, left)
         up.server.instruments.log = written
+        files = _allow_files(CONNECTIONS_MAX + FILES_MORE)
         config = configured(
             application(
                 up.server,
@@ -250,12 +252,12 @@ def serve(
                 hosts=allowed_hosts(settings, host),
             ),
             proxies=trusted_proxies(settings),
+            connections=max(1, min(CONNECTIONS_MAX, files - FILES_MORE)),
             host=host,
             port=port,
             ssl_certfile=certificate,
             ssl_keyfile=key,
         )
-        _allow_files(CONNECTIONS_MAX + FILES_MORE)
         # A thread that comes back from the database waits this long for one that computes: at each statement.
         sys.setswitchinterval(SWITCH_S)
 
@@ -344,20 +346,23 @@ def _cannot_listen(host: str, port: int, failures: Sequence[OSError]) -> Invalid
     return InvalidInput(f"{sentence}: {why}.", hint)
 
 
-def configured(app: Any, *, proxies: Sequence[Network] = (), **more: Any) -> uvicorn.Config:
+def configured(
+    app: Any, *, proxies: Sequence[Network] = (), connections: int | None = None, **more: Any
+) -> uvicorn.Config:
     """How uvicorn serves an application here."""
+    most = CONNECTIONS_MAX if connections is None else connections
     return uvicorn.Config(
         app,
         log_config=None,
         access_log=False,
         server_header=False,
         loop="asyncio",
-        http=protocol(Crowd(proxies)),
+        http=protocol(Crowd(proxies, most + REFUSED_MAX)),
         ws="none",
         lifespan="on",
         proxy_headers=bool(proxies),
         forwarded_allow_ips=list(map(str, proxies)),
-        limit_concurrency=CONNECTIONS_MAX,
+        limit_concurrency=most,
         h11_max_incomplete_event_size=HEAD_MAX_BYTES,
         timeout_keep_alive=REST_S,
         timeout_graceful_shutdown=STOP_S,
@@ -400,12 +405,15 @@ def trusted_proxies(settings: Settings) -> tuple[Network, ...]:
         ) from None
 
 
-def _allow_files(count: int) -> None:
-    """Let this process have as many files open as connections need, as far as it may say so itself."""
+def _allow_files(count: int) -> int:
+    """Let this process have as many files open as connections need, as far as it may say so itself; how many
+    it may have open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < count:
         most = count if hard == resource.RLIM_INFINITY else min(count, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        return most
+    return count
 
 
 def _checked(check: Callable[[str], None], url: str, listener: Listener) -> None:
@@ -422,6 +430,7 @@ def _opened(
     service = cast("LocalService", app.open_service(settings=settings))
     try:
         app.check_sessions(service)
+        preload(service)
         limits = Limits(clock=time.time)  # all of them ask with one token
         with (
             app.open_upkeep(settings, service, limits, notify(service), _no_traces, _put_off) as opened,

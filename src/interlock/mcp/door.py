@@ -7,7 +7,7 @@ do, as it does for the API.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -22,12 +22,14 @@ from mcp.server.auth.middleware.bearer_auth import (
 )
 from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from mcp_types import PARSE_ERROR
 from pydantic import AnyHttpUrl
 from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from interlock.core.errors import InvalidInput
 from interlock.core.scopes import Scope as What
 from interlock.mcp.protocol import Defect, hear_of_defects, server
 from interlock.mcp.tools import Caller, Defaults, Tools
@@ -65,6 +67,9 @@ class House(Protocol[B]):
 
     async def body(self, request: Request) -> bytes:
         """What a request has sent, within the limits of the API."""
+
+    async def parsed(self, body: bytes, use: Callable[[Any], Any]) -> Any:
+        """What is made of the JSON of a body; `InvalidInput` if it is not valid."""
 
     async def call(self, bearer: B, name: str, given: dict[str, Any]) -> Any:
         """Carry out a use case, as far as its scope allows it."""
@@ -106,6 +111,11 @@ class Door(Generic[B]):
     async def _with_body(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Whoever has a token may send a body; it is taken in before the protocol looks at it."""
         body: bytes | None = await self._house.body(Request(scope, receive))
+        try:
+            await self._house.parsed(body or b"", lambda _: None)
+        except InvalidInput as error:  # the protocol itself takes the last of two values with one key
+            await _no_json(str(error))(scope, receive, send)
+            return
 
         async def received() -> Message:
             nonlocal body
@@ -145,6 +155,12 @@ class Door(Generic[B]):
             traceparent=self._request.get().headers.get("traceparent"),
         )
         return Tools(partial(self._house.call, bearer), caller, self._defaults)
+
+
+def _no_json(said: str) -> Response:
+    """The protocol's answer to a body that is not valid JSON."""
+    error = {"code": PARSE_ERROR, "message": said}
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, 400)
 
 
 def _turned_away(request: Request) -> Response | None:

@@ -113,7 +113,7 @@ class Tools:
         """
         if self.caller.run is not None:
             return await self._own_lease(self.caller.run)
-        name = agent or self.caller.agent
+        name = self._claimer(agent)
         asked: dict[str, Any] = {
             "agent": name,
             "types": types or (),
@@ -150,6 +150,15 @@ class Tools:
             "lease": None,
             "next": f"There is no work for {name} now. Call claim_next with wait_s 45, or stop.",
         }
+
+    def _claimer(self, agent: str | None) -> str:
+        """Who claims: the agent that these tools were started for, if they were started for one."""
+        own = agent_key(self.caller.agent)
+        if own and agent and agent_key(agent) != own:
+            raise NotAllowed(
+                f"These tools claim for {own} only, not for {agent[:80]!r}.", "Leave out `agent`."
+            )
+        return self.caller.agent or agent or ""
 
     async def _own_lease(self, run: str) -> answers.Claimed:
         view = await self._renew(run, 0)

@@ -220,10 +220,13 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence, Keeping
         """Why a run must not start, by a last look at where its item came from. None if it may.
 
         Else its item is cancelled, or waits, and the run should be released. Where nobody can look, it may.
+        Raises `LeaseLost` if the run is over.
         """
         handle = read_handle(run)
         item = self._item_of(handle)
-        if self.last_look is None or not item.is_run_of(handle.run, handle.bits):
+        if not item.is_run_of(handle.run, handle.bits):
+            raise explain_loss(handle.run, self._ended_run(handle), item).error()
+        if self.last_look is None:
             return None
         payload = self.store.payloads([item.id]).get(item.id)
         return self.last_look(self._lease(ClaimedItem(item, payload), 0.0))

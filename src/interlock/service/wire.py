@@ -71,7 +71,7 @@ def reader(kind: Any, *, strict: bool = False) -> Reader:
     if kind is Any or kind is object:
         return lambda value, _: value
     if kind in _PLAIN:
-        return _plain(kind)
+        return _storable(kind) if strict and kind in (int, str) else _plain(kind)
     if kind is type(None):
         return _null
     if origin in (Union, types.UnionType):
@@ -118,6 +118,31 @@ def _plain(kind: type) -> Reader:
         return value
 
     return read_plain
+
+
+def _storable(kind: type) -> Reader:
+    """What reads a number or a text that every store can keep."""
+    plain = _plain(kind)
+
+    def read_number(value: Any, what: str) -> Any:
+        if not -(1 << 63) <= plain(value, what) < 1 << 63:
+            raise wrong(what, value, "a whole number of 64 bits")
+        return value
+
+    def read_text(value: Any, what: str) -> Any:
+        if "\x00" in plain(value, what) or not (value.isascii() or _is_unicode(value)):
+            raise wrong(what, value, "valid Unicode, without NUL")
+        return value
+
+    return read_number if kind is int else read_text
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True
 
 
 def _null(value: Any, what: str) -> None:

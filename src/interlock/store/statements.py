@@ -30,7 +30,16 @@ class Statements:
         return text
 
     def text(self, name: str) -> str:
+        """A statement that `prepare` has left alone."""
         return _read(self._folder / f"{name}.sql", self.schema)
+
+    def load(self) -> None:
+        """Read all statements now, for a process that lives long."""
+        for file in self._folder.rglob("*.sql"):
+            name = file.relative_to(self._folder).with_suffix("").as_posix()
+            if not name.startswith(("migrations/", "doctor/")):
+                self[name], self.text(name)
+        self.checks  # noqa: B018  (reads them)
 
     @cached_property
     def checks(self) -> dict[str, str]:
@@ -46,6 +55,7 @@ def _prepared(file: Path, schema: int, prepare: Callable[[str], str]) -> str:
     return prepare(_read(file, schema))
 
 
+@cache
 def _read(file: Path, schema: int) -> str:
     lines = file.read_text("utf-8").splitlines()
     text = "\n".join(line.strip() for line in lines if not line.lstrip().startswith("--"))
