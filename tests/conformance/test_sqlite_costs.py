@@ -218,6 +218,11 @@ def run_everything(costs: Costs) -> None:
     with of("claim past an owner that cannot start"):
         service.add([NewItem(title="rival", lane="branch:acme/app/39", agent="coder")])
         assert service.next("coder")[0].item.lane == "branch:acme/app/39"
+    owner = service.store.owner("line:acme")
+    assert owner is not None
+    service.block(item=owner.id, blocker="acme/app#3", why="blocked by")
+    with of("claim past an owner that cannot start, of a long line"):
+        assert service.next("liner")[0].item.lane == "line:acme"
     with of("message, cancel, retry"):
         item = service.add([NewItem(title="told")])[0].arrival
         assert item is not None
