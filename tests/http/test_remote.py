@@ -397,12 +397,23 @@ TYPED = (
     *("agents resume coder", "pools set p --max 2", "pools remove p", "lanes mode enforce --lane l:1"),
     *("lanes mend l:1 --reason x", "github ingest - --event ping --delivery 1", "github status 7"),
     *("github sweep", "github send", "github doctor", "github reconcile", "github import", "github host 1"),
+    *("agents ls", "pools ls", "workers ls", "lanes ls"),
     *("token ls", "token create x --scope read", "token revoke x", "actions sweep", "push"),
     *("work --agent coder --exit-when-idle -- true", "hold l:2 -- true", "session status", "session clean"),
     *("session lock 7 -- true", "session unlock 7", "hook", "mcp", "top"),
 )
 STORELESS = (
-    *("session", "init", "trust", "actions", "actions init", "actions check", "policy", "policy check"),
+    *(
+        "session",
+        "session ls",
+        "init",
+        "trust",
+        "actions",
+        "actions init",
+        "actions check",
+        "policy",
+        "policy check",
+    ),
     *("policy test", "policy schema", "github", "demo", "completion", "series init", "hook install"),
     "hook uninstall",
 )
