@@ -58,12 +58,13 @@ def up(
             "Type `unset INTERLOCK_URL`, or let it name a database.",
         )
     trouble: list[InterlockError] = []
+    log_file = None if once or call.out.json else _log_file(call)
 
     def tell(url: str, token_file: str | None) -> None:
         if call.out.json:
             call.out.print_json({"url": url, "token_file": token_file, "store": app.place_of(call.settings)})
         else:
-            sys.stdout.write(_words(call, url, token_file, once=once))
+            sys.stdout.write(_words(call, url, token_file, log_file and log_file[1], once=once))
             sys.stdout.flush()
 
     def check(url: str) -> None:
@@ -83,12 +84,32 @@ def up(
         tell=tell,
         check=check if once else None,
         annexes=_annexes(call),
+        log_file=log_file and log_file[0],
     )
     if trouble:
         raise trouble[0]
     if not once and not call.out.json:
         _say_stopped()
     return Exit.OK
+
+
+def _log_file(call: Invocation) -> tuple[int, str] | None:
+    """A file for the log, open, and its path, if a person watches the terminal: a line for each request would
+    scroll away what the server said at its start. None elsewhere, and where no file can be made."""
+    from interlock.settings.places import inside, make_home
+
+    if not sys.stderr.isatty():
+        return None
+    home = call.settings.home
+    logs = inside(call.settings.root, home / "logs")
+    try:
+        make_home(home)
+        logs.mkdir(exist_ok=True)
+        path = logs / "server.log"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(path, flags, 0o600), str(path)
+    except OSError:
+        return None
 
 
 def _say_stopped() -> None:
@@ -122,15 +143,16 @@ def _notices(call: Invocation, service: Service) -> Callable[[], object]:
     return notifier_of(call, service).run
 
 
-def _words(call: Invocation, url: str, token_file: str | None, *, once: bool) -> str:
+def _words(call: Invocation, url: str, token_file: str | None, log_file: str | None, *, once: bool) -> str:
     from interlock import app
 
     where = f"Interlock serves {app.place_of(call.settings)} at {url}\n"
     if once:
         return where
     token = f"Your own commands find a token for it in {token_file}.\n" if token_file else ""
+    logged = f"Its log is {log_file}; only warnings are shown here.\n" if log_file else ""
     return (
-        f"{where}{token}"
+        f"{where}{token}{logged}"
         f"What it can do: {url}/docs; tools for models: {url}/mcp\n\n"
         "In another terminal:\n"
         f"{_path_words()}"

@@ -14,7 +14,7 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TextIO, cast
@@ -223,17 +223,19 @@ def serve(
     tell: Callable[[str, str | None], None],
     check: Callable[[str], None] | None = None,
     annexes: Callable[[Server], Sequence[Annex]] = lambda _: (),
+    log_file: int | None = None,
 ) -> None:
     """Serve until a signal comes; `tell` gets the address and where a token for it was put, if one was made.
 
-    With `check`, serve until that has looked at the server at its address.
+    With `check`, serve until that has looked at the server at its address. With an open `log_file` the log
+    goes there, and only warnings and errors to standard error.
     """
     if certificate is not None and key is not None:
         check_pair(certificate, key)
     absence = settings.absence or Absence()
     settings = replace(settings, absence=absence)
     level = logging.INFO if check is None else logging.WARNING  # else our own look is logged
-    with _logging(level) as written, _opened(settings, notify) as (service, upkeep, keep, left):
+    with _logging(level, log_file) as written, _opened(settings, notify) as (service, upkeep, keep, left):
         loopback = is_loopback(host)
         if not loopback and not service.has_tokens():
             raise InvalidInput(
@@ -485,12 +487,19 @@ class _Libraries(logging.Handler):
 
 
 @contextmanager
-def _logging(level: int) -> Iterator[LogWriter]:
-    """The log goes to standard error while this is open."""
-    writer = LogWriter(sys.stderr.fileno())
-    shown: Any = (
-        structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
-    )
+def _logging(level: int, file: int | None = None) -> Iterator[LogWriter]:
+    """The log goes to standard error while this is open; if there is a file, there, and warnings to both."""
+    screen = LogWriter(sys.stderr.fileno())
+    writer = screen if file is None else LogWriter(file)
+    for_people, for_programs = structlog.dev.ConsoleRenderer(), structlog.processors.JSONRenderer()
+
+    def shown(logger: Any, name: str, event: MutableMapping[str, Any]) -> Any:
+        if writer is screen:
+            return (for_people if sys.stderr.isatty() else for_programs)(logger, name, event)
+        if event["level"] != "info":
+            screen.write(f"{for_people(logger, name, dict(event))}\n")
+        return for_programs(logger, name, event)
+
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
@@ -505,4 +514,5 @@ def _logging(level: int) -> Iterator[LogWriter]:
     try:
         yield writer
     finally:
-        writer.close()
+        for each in {screen, writer}:
+            each.close()
