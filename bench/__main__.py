@@ -30,6 +30,7 @@ from bench.figures import (
     worker_latency,
 )
 from bench.plan import Plan
+from bench.report import Made
 from bench.rounds import Rounds, Say
 from interlock.testing.postgres import PostgresServer
 
@@ -61,7 +62,9 @@ def main() -> int:
     parser.add_argument("--postgres", type=int, default=18, choices=(16, 18), help="major version")
     parser.add_argument("--json", type=Path, help="write the figures there")
     parser.add_argument(
-        "--markdown", type=Path, help="write the tables there; between the markers, if the page has them"
+        "--markdown",
+        type=Path,
+        help="write the tables there; a page with the markers keeps its other figures",
     )
     arguments = parser.parse_args()
     unknown = [name for name in arguments.names if name not in FIGURES]
@@ -80,16 +83,21 @@ def main() -> int:
     ):
         plan = make_plan(server, Path(directory), quick=arguments.quick, rounds=arguments.rounds, say=say)
         description = machine.describe(plan.postgres_url)
+        made = Made(on=machine.today(), trust=machine.trust(quick=arguments.quick))
         figures: list[Figure] = []
         try:
             for name in arguments.names or FIGURES:
-                figures += FIGURES[name](plan)
+                for figure in FIGURES[name](plan):
+                    figure.command = name
+                    figures.append(figure)
         finally:  # what was measured before a failure is not lost
-            report.show(Console(), description, figures)
+            report.show(Console(), description | {"measured": f"{made.on}{made.trust}"}, figures)
             if arguments.json:
-                report.write_json(arguments.json, description, figures)
+                report.write_json(
+                    arguments.json, description | {"measured": f"{made.on}{made.trust}"}, figures
+                )
             if arguments.markdown:
-                report.write_markdown(arguments.markdown, description, figures)
+                report.write_markdown(arguments.markdown, description, made, figures)
     return 0
 
 

@@ -93,6 +93,8 @@ class Figure:
     #: Whether the values are counts, which have no spread.
     exact: bool = False
     targets: list[Target] = field(default_factory=list)
+    #: How `python -m bench` calls it, once it is made.
+    command: str = ""
 
     def median(self, subject: str) -> float | None:
         return next((row.median for row in self.rows if row.subject == subject), None)

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 from contextlib import suppress
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -34,15 +35,19 @@ def describe(postgres_url: str) -> dict[str, str]:
         "PostgreSQL": settings,
         "SQLite": f"{apsw.sqlite_lib_version()}, WAL, synchronous=FULL unless said otherwise",
         "packages": ", ".join(f"{name} {version}" for name, version in packages().items()),
-        "load before the run": load(),
     }
 
 
-def load() -> str:
-    """The load average of the last minute: a busy machine makes figures that nobody should quote."""
+def today() -> str:
+    """When figures are made, and of which version."""
+    return f"{datetime.now(tz=UTC).date().isoformat()} with Interlock {installed('interlock')}"
+
+
+def trust(*, quick: bool) -> str:
+    """How far to trust what a clock says: a busy machine makes figures that nobody should quote."""
     average = os.getloadavg()[0]
-    remark = "" if average < QUIET_LOAD else "; too busy, so all below is provisional"
-    return f"{average:.1f}{remark}"
+    busy = "; the machine was busy, so this is provisional" if average >= QUIET_LOAD else ""
+    return f", at a load of {average:.1f}{busy}{'; made with --quick' if quick else ''}"
 
 
 def packages() -> dict[str, str]:

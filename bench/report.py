@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,16 @@ from bench.figure import Figure, Row, Target
 BEGIN = "<!-- figures: begin. Made by `python -m bench --markdown`; do not edit. -->"
 END = "<!-- figures: end -->"
 TARGET_HEADER = ("target", "measured", "met")
+#: The command that made a section.
+COMMAND = re.compile(r"^`python -m bench (\w+)`", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """When and of which version figures were made, and how far to trust what a clock said."""
+
+    on: str
+    trust: str
 
 
 def show(console: Console, machine: Mapping[str, str], figures: Sequence[Figure]) -> None:
@@ -33,27 +45,48 @@ def show(console: Console, machine: Mapping[str, str], figures: Sequence[Figure]
         console.print(table)
 
 
-def write_markdown(path: Path, machine: Mapping[str, str], figures: Sequence[Figure]) -> None:
-    """Replace what stands between the markers of an existing page, or write the tables alone."""
-    tables = markdown(machine, figures)
-    if path.exists():
-        page = path.read_text(encoding="utf-8")
-        before, begin, rest = page.partition(BEGIN)
-        _, end, after = rest.partition(END)
-        if begin and end:
-            tables = f"{before}{BEGIN}\n\n{tables}\n{END}{after}"
-    path.write_text(tables, encoding="utf-8")
+def write_markdown(path: Path, machine: Mapping[str, str], made: Made, figures: Sequence[Figure]) -> None:
+    """Write the tables. A page with the markers keeps the figures of other commands."""
+    page = path.read_text(encoding="utf-8") if path.exists() else ""
+    before, begin, rest = page.partition(BEGIN)
+    shown, end, after = rest.partition(END)
+    new = sections(machine, made, figures)
+    if not begin or not end:
+        path.write_text("\n\n".join(new) + "\n", encoding="utf-8")
+        return
+    merged = "\n\n".join(merge(shown.strip(), new))
+    path.write_text(f"{before}{BEGIN}\n\n{merged}\n\n{END}{after}", encoding="utf-8")
 
 
-def markdown(machine: Mapping[str, str], figures: Sequence[Figure]) -> str:
-    targets = [target_cells(target) for figure in figures for target in figure.targets]
-    parts = [[f"- {name}: {value}" for name, value in machine.items()]]
-    if targets:
-        parts += [["### Targets"], markdown_table(TARGET_HEADER, targets)]
+def sections(machine: Mapping[str, str], made: Made, figures: Sequence[Figure]) -> list[str]:
+    """The machine, then a section for each figure: its title, its command, its targets, its table."""
+    parts = ["\n".join(f"- {name}: {value}" for name, value in machine.items())]
     for figure in figures:
-        parts.append([f"### {figure.title}"])
-        parts.append(markdown_table(header(figure), [cells(figure, row) for row in figure.rows]))
-    return "\n\n".join("\n".join(part) for part in parts) + "\n"
+        targets = [target_cells(target) for target in figure.targets]
+        when = f"Counted on {made.on}." if figure.exact else f"Measured on {made.on}{made.trust}."
+        lines = [f"### {figure.title}", "", f"`python -m bench {figure.command}`. {when}", ""]
+        if targets:
+            lines += [*markdown_table(TARGET_HEADER, targets), ""]
+        lines += markdown_table(header(figure), [cells(figure, row) for row in figure.rows])
+        parts.append("\n".join(lines))
+    return parts
+
+
+def merge(shown: str, new: Sequence[str]) -> list[str]:
+    """The sections of a page in the order of their figures, the old ones of the same commands replaced."""
+    old = ["### " + part.strip() for part in ("\n" + shown).split("\n### ")[1:]]
+    replaced = {command_of(part) for part in new[1:]}
+    kept = [part for part in old if command_of(part) not in replaced]
+    return [new[0], *sorted([*kept, *new[1:]], key=letter)]
+
+
+def command_of(section: str) -> str:
+    found = COMMAND.search(section)
+    return found[1] if found else ""
+
+
+def letter(section: str) -> str:
+    return section.removeprefix("### ")[:2]
 
 
 def markdown_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -64,7 +64,7 @@ def test_a_figure_can_be_made(name: str, plan: Plan, tmp_path: Path) -> None:
     assert figures
     for figure in figures:
         assert all(row.samples or row.note for row in figure.rows), figure.title
-    report.write_markdown(tmp_path / "page.md", {}, figures)
+    report.write_markdown(tmp_path / "page.md", {}, report.Made(on="today", trust=""), figures)
     report.write_json(tmp_path / "figures.json", {}, figures)
     _say_what_is_absent(figures)
 
