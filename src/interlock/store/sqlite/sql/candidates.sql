@@ -21,7 +21,9 @@ queues(item) AS (
             AND q.labels = last.labels AND q.plan > last.plan ORDER BY q.plan, q.sort_key LIMIT 1),
         (SELECT q.id FROM queued q WHERE q.agent_key = last.agent_key AND q.project = last.project AND q.type = last.type
             AND q.labels > last.labels ORDER BY q.labels, q.plan, q.sort_key LIMIT 1),
-        (SELECT q.id FROM queued q WHERE q.agent_key = last.agent_key AND (q.project, q.type) > (last.project, last.type)
+        (SELECT q.id FROM queued q WHERE q.agent_key = last.agent_key AND q.project = last.project AND q.type > last.type
+            ORDER BY q.type, q.labels, q.plan, q.sort_key LIMIT 1),
+        (SELECT q.id FROM queued q WHERE q.agent_key = last.agent_key AND q.project > last.project
             ORDER BY q.project, q.type, q.labels, q.plan, q.sort_key LIMIT 1))
     FROM queues CROSS JOIN queued last ON last.id = queues.item
 ),
