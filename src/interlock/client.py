@@ -75,6 +75,8 @@ class ItemFields(TypedDict, total=False):
     #: Why the message came, by a name such as `issue_commented`, and where it was written.
     reason: str | None
     url: str | None
+    #: Sorts the messages of one source as they were written there, such as a time with a number.
+    said: str | None
     dedupe_key: str | None
     labels: Sequence[str] | None
     #: A time (local, if it has no zone), its ISO 8601 text, or a delay such as `+5m`.

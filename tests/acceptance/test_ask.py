@@ -76,3 +76,25 @@ def test_the_event_of_a_system_leaves_the_question_open(any_il: Command, policy:
     assert [i["question"] for i in any_il.ok("ls", "--asking")["items"]] == ["Which branch?"]
     any_il.ok("add", "by hand", *event, "--message", "main")
     assert [m["text"] for m in any_il.claim()["messages"]] == ["Which branch?", "red", "main"]
+
+
+@pytest.mark.parametrize("keeps", [True, False], ids=["keeps its lane", "yields its lane"])
+def test_what_asks_is_shown_as_asking_and_never_as_pending_or_waiting(any_il: Command, keeps: bool):
+    any_il.ok("add", "some work", "--lane", "branch:main")
+    run = any_il.ok("next", "--agent", "coder")["leases"][0]["run"]
+    any_il.ok("ask", run, "Which branch?", *(() if keeps else ("--yield-lane",)))
+    stored = "pending" if keeps else "waiting"
+    item = any_il.ok("show", 1)["item"]
+    assert (item["status"], item["asking"]) == (stored, True)
+    assert any_il.ok("ls")["items"][0]["asking"] is True
+    assert any_il.ok("stats")["items"] == {"asking": 1}
+    for command in ("ls", "show 1", "top", "stats"):
+        shown = any_il(*command.split()).out.partition("Newest events")[0].partition("History")[0]
+        assert "asking" in shown, command
+        assert stored not in shown.replace("oldest pending", "").replace("pending by priority", ""), command
+    metrics = any_il("metrics").out
+    assert 'interlock_items{status="asking"} 1' in metrics
+    assert f'interlock_items{{status="{stored}"}} 0' in metrics
+    any_il.ok("msg", 1, "main")
+    assert any_il.ok("ls")["items"][0]["asking"] is False
+    assert any_il.ok("stats")["items"] == {"pending": 1}

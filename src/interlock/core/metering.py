@@ -111,7 +111,7 @@ KEPT = (
 )
 #: What there is now, asked when somebody looks.
 LEVELS = (
-    Metric("items", GAUGE, "Items, by status.", own="status"),
+    Metric("items", GAUGE, "Items, by status; those that wait for a person are asking.", own="status"),
     Metric("queue_depth", GAUGE, "Items that may be claimed.", ("priority",)),
     Metric("oldest_ready_seconds", GAUGE, "How long the oldest item that may be claimed has been there."),
     Metric("running", GAUGE, "Runs that go on, each of which holds a lock; counted to 10,000.", _WORK),

@@ -16,7 +16,7 @@ from typing import Any
 from interlock.core.errors import EditRefused, InterlockError, InvalidInput, ItemEnded, NotFound
 from interlock.core.model import ABSORBING, Policy, Reason
 from interlock.core.names import NAME_MAX_CHARS
-from interlock.core.record import Record, replace
+from interlock.core.record import Record
 from interlock.core.states import TERMINAL
 from interlock.github import check_events, owing
 from interlock.github import facts as facts_of
@@ -160,8 +160,8 @@ class Carrier:
     def _arrive(self, items: list[Order], keys: list[str]) -> list[AddView]:
         return self._service.add(
             [
-                replace(new_item({**fields, "dedupe_key": key}, types=self._types), said=said)
-                for (fields, said), key in zip(map(_parted, items), keys, strict=True)
+                new_item({**fields, "dedupe_key": key}, types=self._types)
+                for fields, key in zip(items, keys, strict=True)
             ]
         )
 
@@ -429,11 +429,6 @@ def orders_of(github: GitHubStore, repository: int, number: int) -> list[Order]:
     """The last orders of a number, oldest first, whether carried out or not."""
     found = github.consequences(repository, number, REMEMBERED_MAX)
     return [json.loads(each.data) for each in reversed(found)]
-
-
-def _parted(item: Order) -> tuple[Order, str]:
-    """The fields of an arrival as `interlock add` reads them, and when its message was written."""
-    return {name: value for name, value in item.items() if name != "said"}, item.get("said", "")
 
 
 def _replies(task: _Task, outcome: str) -> list[Effect]:

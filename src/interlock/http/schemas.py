@@ -34,6 +34,7 @@ _SCOPES = {
 }
 _TEXTS = (
     *("project", "type", "agent", "lane", "policy", "message", "author", "dedupe_key", "reason", "url"),
+    "said",
     *("run_at", "retry_lane", "from_agent"),
 )
 #: What a new item may have, as `interlock add` and `interlock.connect().add` take it.

@@ -314,7 +314,7 @@ def stats_view(figures: Figures, by: str | None = None) -> StatsView:
     oldest = figures.oldest_pending_us
     return StatsView(
         window_s=window_s,
-        items=figures.by_status,
+        items=figures.shown,
         depth_by_priority=figures.depth_by_priority,
         current_locks=figures.by_status.get(ItemStatus.IN_PROGRESS.value, 0),
         oldest_pending_s=None if oldest is None else (figures.now_us - oldest) / US_PER_S,

@@ -387,7 +387,7 @@ class StatsView(Record):
     """Counts now, and rates and spans over the window."""
 
     window_s: float
-    #: Items by status.
+    #: Items by status; those that wait for a person are `asking`.
     items: Mapping[str, int]
     #: Pending items by priority, highest first.
     depth_by_priority: Mapping[int, int]

@@ -344,6 +344,7 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "message": _text,
     "reason": _text,
     "url": _text,
+    "said": _text,
     "author": _text,
     "dedupe_key": _text,
     "labels": _words,

@@ -102,6 +102,8 @@ class ItemView:
 
     id: int = _field(lambda view: view._item.spec.id)
     status: str = _field(lambda view: view._item.state.status.value)
+    #: Whether it waits for the answer of a person; its status is `pending` or `waiting` then.
+    asking: bool = _field(lambda view: view._item.asking)
     title: str = _field(lambda view: view._item.spec.title)
     project: str = _field(lambda view: view._item.spec.project)
     type: str = _field(lambda view: view._item.spec.type)

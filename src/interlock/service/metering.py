@@ -117,7 +117,7 @@ def _levels(store: Store, levels: Levels, naming: Naming) -> dict[str, list[Valu
         "workers": sum(is_alive(worker, now_us) for worker in store.workers(WORKERS_MAX)),
     }
     return {
-        "items": [(Labels(), status, depths.by_status.get(status, 0)) for status in ItemStatus],
+        "items": [(Labels(), status, depths.shown.get(status, 0)) for status in (*ItemStatus, "asking")],
         "queue_depth": [(labels, "", n) for labels, n in ready.items()],
         "series_events": [(Labels(), event, n) for event, n in sorted(levels.series.items())],
         "running": [(labels, "", n) for labels, n in running.items()],

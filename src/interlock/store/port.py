@@ -193,8 +193,17 @@ class Depths(Record):
     """How many items there are."""
 
     by_status: Mapping[str, int]
+    #: Of those, the ones that wait for the answer of a person.
+    asking: Mapping[str, int]
     depth_by_priority: Mapping[int, int]
     oldest_pending_us: int | None
+
+    @property
+    def shown(self) -> Mapping[str, int]:
+        """By status as people see it: one that asks is neither pending nor waiting."""
+        found = {status: n - self.asking.get(status, 0) for status, n in self.by_status.items()}
+        found["asking"] = sum(self.asking.values())
+        return {status: n for status, n in found.items() if n}
 
 
 class Figures(Depths):

@@ -66,7 +66,7 @@ def item_table(items: Sequence[ItemView], width: int) -> Table:
     agent_width = min(14, max(map(len, [*agents, Text("AGENT")])))
     fixed = (
         max([2, *(len(str(item.id)) for item in items)])
-        + max([6, *(len(item.status) for item in items)])
+        + max([6, *(len(words.status_of(item)) for item in items)])
         + (3 if ranked else -2)
         + agent_width
         + max(map(len, [*times, Text("WHEN")]))
@@ -83,7 +83,7 @@ def item_table(items: Sequence[ItemView], width: int) -> Table:
     for item, lane, agent, time, check in zip(items, lanes, agents, times, checks, strict=True):
         made.add_row(
             str(item.id),
-            words.status(item.status),
+            words.status(words.status_of(item)),
             *((Text(str(item.priority), style="" if item.priority else words.QUIET),) if ranked else ()),
             *((Text(check, style=_CI_STYLES.get(item.ci_outcome or "", "")),) if checked else ()),
             words.shorten(item.title, left - lane_width),
@@ -98,7 +98,9 @@ def detail(console: Console, shown: ShowView) -> None:
     """Everything about one item, most important first."""
     item = shown.item
     console.print(
-        Text.assemble((f"Item {item.id}  ", "bold"), words.status(item.status), ("  " + item.title, "bold"))
+        Text.assemble(
+            (f"Item {item.id}  ", "bold"), words.status(words.status_of(item)), ("  " + item.title, "bold")
+        )
     )
     console.print(words.facts(("why", shown.why), *_facts(item)))
     if item.payload is not None:

@@ -186,7 +186,7 @@ def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
     lanes = sorted(frame.lanes, key=lambda lane: -lane.waiting)  # those with a line behind them first
     n_lines = sum(1 for lane in lanes if lane.waiting)
     waiting = sorted([*frame.pending, *frame.deferred, *frame.waiting], key=_goes_next)
-    n_waiting = {s: frame.stats.items.get(s, 0) for s in _WAITING}
+    n_waiting = {s: frame.stats.items.get(s, 0) for s in (*_WAITING, "asking")}
     n_running = frame.stats.items.get("in_progress", 0)
     needs = [len(frame.running), len(waiting), len(lanes), len(frame.events)]
     rows = needs if height is None else shares(needs, height - len(parts) - 1, spaced=not small)

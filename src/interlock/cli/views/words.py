@@ -18,6 +18,7 @@ STATUS_STYLES = {
     "waiting": "blue",
     "deferred": "yellow",
     "pending": "cyan",
+    "asking": "yellow",
     "in_progress": "bold green",
     "completed": "green",
     "failed": "bold red",
@@ -42,7 +43,7 @@ _CONTROLS = {n: f"\\x{n:02x}" for n in (*range(9), *range(11, 32), *range(127, 1
 _CONTROLS |= {n: f"\\u{n:04x}" for n in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 #: Escape sequences that move a terminal's cursor, set its colours or name its window.
 _SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
-_COUNT_ORDER = ("in_progress", "pending", "deferred", "waiting", "failed", "completed")
+_COUNT_ORDER = ("in_progress", "asking", "pending", "deferred", "waiting", "failed", "completed")
 
 
 def now() -> datetime:
@@ -91,6 +92,11 @@ def clock(moment: datetime) -> str:
 
 def status(word: str) -> Text:
     return Text(word, style=STATUS_STYLES.get(word, ""))
+
+
+def status_of(item: ItemView) -> str:
+    """An item's status for people: one that waits for a person is not ready, whatever is stored."""
+    return "asking" if item.asking else item.status
 
 
 def at(moment: datetime) -> str:

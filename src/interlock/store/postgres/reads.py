@@ -287,6 +287,7 @@ class PostgresReads:
             ready[priority] -= parked
         return Depths(
             by_status={status: n for status, n in by_status.items() if n},
+            asking=dict(self._rows("count_asking")),
             depth_by_priority={p: n for p, n in sorted(ready.items(), reverse=True) if n},
             oldest_pending_us=next((r[0] for r in self._rows("oldest_pending")), None),
         )
@@ -304,6 +305,7 @@ class PostgresReads:
             failed_items=sum(row[4] for row in counts),
             groups=self._rows("run_counts", by=by, seq=since, limit=EVENTS_MAX) if by is not None else (),
             by_status=depths.by_status,
+            asking=depths.asking,
             depth_by_priority=depths.depth_by_priority,
             oldest_pending_us=depths.oldest_pending_us,
             **spans(self._rows("event_spans", seq=since, events=EVENTS_MAX, limit=SPANS_MAX)),

@@ -286,6 +286,7 @@ class SqliteReads:
     def depths(self) -> Depths:
         return Depths(
             by_status=dict(self.database.rows("count_by_status")),
+            asking=dict(self.database.rows("count_asking")),
             depth_by_priority=dict(self.database.rows("depth")),
             oldest_pending_us=self.database.value("oldest_pending"),
         )
@@ -298,6 +299,7 @@ class SqliteReads:
             now_us=now_us,
             window_us=reach_us,
             by_status=depths.by_status,
+            asking=depths.asking,
             depth_by_priority=depths.depth_by_priority,
             oldest_pending_us=depths.oldest_pending_us,
             counts={(kind, reason): n for kind, reason, n, _ in counts},

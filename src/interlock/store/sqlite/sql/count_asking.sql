@@ -1,0 +1,2 @@
+-- How many items wait for the answer of a person, by status.
+SELECT status, count(*) FROM items WHERE status IN ('waiting', 'pending') AND reason = 'asked' GROUP BY status
