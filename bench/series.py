@@ -75,6 +75,7 @@ def _reconcile(desk: SeriesDesk) -> None:
             repository=found,
             rules=desk.rules,
             acting=Direct(client, found),
+            authors=looking.Authors(client, found),
             lane_name=found.name.lower(),
         )
         Keeper(context).reconcile()

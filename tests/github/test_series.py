@@ -11,7 +11,7 @@ import pytest
 from interlock.core.series.standing import Choices, Mode, Unassigned
 from interlock.github import owing
 from interlock.github.series.acting import Assigning
-from interlock.github.series.cycle import Rules
+from interlock.github.series.cycle import NOBODY, Rules
 from interlock.service.series import Cycle
 from tests.git_fixtures import git
 from tests.github.fake import FakeGitHub, Repository
@@ -381,6 +381,23 @@ class TestWhoLeaves:
         first.unassign(BOT, by="alice")
         desk.reconcile()
         assert (desk.view().active_issue, desk.view().queue) == (second.number, (first.number,))
+
+
+@both
+def test_a_caller_is_told_to_assign_only_once_nobody_else_is(desk: SeriesDesk) -> None:
+    first, second = desk.issue(1), desk.issue(2)
+    desk.reconcile()
+    desk.reconcile()
+    desk.keeper()._give_back("RFC-093", first.number, "not now")
+    desk.github.faults.refuse(403, "Resource not accessible by integration", 10**9, on="DELETE ")
+    answer = desk.acquire(second, NOBODY)
+    assert (answer.status, answer.assign) == ("acquired", False)
+    desk.github.faults.over()
+    desk.github.clock.advance(900)
+    if not desk.in_git:
+        desk.lanes.store.github.outbox.retry(10)
+    desk.reconcile()
+    assert len(desk.assigned()) == 1
 
 
 @both

@@ -201,6 +201,12 @@ def test_a_delivery_and_a_reconcile_of_the_intake_keep_series_that_were_begun(
     repo.numbers[1].close(by="alice")
     ingest(1, "closed")
     assert repo.numbers[2].assignees == ["alice"]
+    repo.github.faults.refuse(403, "Forbidden", 10**9, on="GET /repos/acme/app/issues")
+    delivery = [d for d in repo.github.deliveries if d.event == "issues"][-1]
+    answer = here("github", "ingest", "--event", "issues", "--delivery", "x", "-", stdin=delivery.body)
+    assert answer.code == 0, "a delivery is taken in whatever becomes of series"
+    assert "Series were not reconciled: " in answer.err
+    repo.github.faults.over()
     repo.numbers[2].close(by="alice")
     here.ok("github", "reconcile", "--repo", "acme/app")
     assert repo.numbers[3].assignees == ["alice"]

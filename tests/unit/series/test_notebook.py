@@ -8,7 +8,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.github.series.notebook import COUNTED, counts_of, looks_of, numbers_of, page_of
+from interlock.github.series.notebook import (
+    COUNTED,
+    FORGOTTEN_S,
+    counts_of,
+    looks_of,
+    numbers_of,
+    page_of,
+    problems_of,
+)
 from interlock.store.series_port import Note
 
 GOOD: dict[str, Any] = {
@@ -21,12 +29,18 @@ GOOD: dict[str, Any] = {
     "flagged": [8],
     "waiting": {"9": ["#7"]},
     "promotion": {"from": None, "to": 3, "why": "next", "at": "2026-01-01T00:00:00Z", "run": 4},
-    "said": 4,
+    "leaving": {"number": 2, "why": "merged"},
+    "counted": [2, 4],
+    "unsaid": [{"from": None, "to": 3, "why": "next", "at": "2026-01-01T00:00:00Z", "run": 4}],
+    "handover": {"run": 4, "by": "workflow", "at_s": 100.0, "nth": 1, "given": False, "what": "assign.yml"},
+    "ignored": {"5": "mallory may not write to acme/app"},
+    "left": {"2": "2026-01-01T00:00:00Z"},
     "problems": ["one"],
     "counts": dict.fromkeys(COUNTED, 1),
     "cycle": dict.fromkeys(COUNTED, 0),
     "state_issue": 12,
-    "body": "abc",
+    "state_issue_at_s": 1.0,
+    "bodies": ["abc"],
 }
 
 values = st.recursive(
@@ -62,3 +76,16 @@ def test_a_part_that_makes_no_sense_is_left_out(name: str, value: Any) -> None:
 def test_what_is_no_note_is_empty() -> None:
     for data in ("", "{", "[1]", "7", "[" * 100_000, '{"a":' * 100_000):
         assert page_of(note(data)) == {}
+
+
+def test_an_assignment_that_is_late_is_a_problem_whether_or_not_anybody_reconciles() -> None:
+    page = {**GOOD, "looks": {}, "problems": []}
+    late_s = 100.0 + FORGOTTEN_S
+    assert problems_of(page, late_s - 1) == ()
+    (problem,) = problems_of(page, late_s)
+    assert problem == "#3 has no assignee: assign.yml was dispatched once and has not assigned it."
+    for by in ("us", "caller"):
+        (problem,) = problems_of({**page, "handover": {**page["handover"], "by": by}}, late_s)
+        assert problem.startswith("#3 has no assignee")
+    assert problems_of({**page, "looks": {"run": 4, "seen": True}}, late_s) == ()
+    assert problems_of({**page, "handover": None}, late_s) == ()

@@ -47,6 +47,8 @@ class Acting(Protocol):
     #: True if something new was done or owed. `nth` says which attempt for this run it is.
     def assign(self, number: int, run: int, how: Assigning, *, nth: int, after: owing.After) -> bool: ...
     def unassign(self, number: int, logins: Sequence[str], run: int | None) -> bool: ...
+    #: Whether GitHub has carried out what `unassign` asked for last.
+    def is_unassigned(self, number: int) -> bool: ...
     def comment(self, number: int, name: str, text: str) -> bool: ...
     #: Why the assignment does not come about; empty if nothing hinders it.
     def hindrance(self, number: int, run: int) -> str: ...
@@ -91,6 +93,10 @@ class Owed:
         made = owing.unassign(self._place(number), name, logins, while_running=run is not None)
         return self._owe(made._replace(run=run))
 
+    def is_unassigned(self, number: int) -> bool:
+        there = (each for each in self._ours(number) if each.name.startswith("series-unassign:"))
+        return getattr(next(there, None), "done_us", None) is not None
+
     def comment(self, number: int, name: str, text: str) -> bool:
         return self._owe(owing.comment(self._place(number), name, text))
 
@@ -134,6 +140,7 @@ class Direct:
         self._github, self._repository = github, repository
         self._done: set[tuple[object, ...]] = set()
         self._hindrances: dict[int, str] = {}
+        self._unassigned: set[int] = set()
 
     def assign(self, number: int, run: int, how: Assigning, *, nth: int, after: owing.After) -> bool:
         if not self._first("assign", number, run, nth):
@@ -167,7 +174,13 @@ class Direct:
         if not self._first("unassign", number, run):
             return False
         issue = self._ask(effects.unassign(self._repository.name, number, logins))
-        return not effects.assigned(issue, logins)
+        if effects.assigned(issue, logins):
+            return False
+        self._unassigned.add(number)
+        return True
+
+    def is_unassigned(self, number: int) -> bool:
+        return number in self._unassigned
 
     def comment(self, number: int, name: str, text: str) -> bool:
         if not self._first("comment", number, name) or self._is_said(number, name):

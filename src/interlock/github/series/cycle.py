@@ -83,9 +83,7 @@ class Rules(Record):
 def assigning(rules: Rules, page: Page, number: int) -> Assigning:
     """How an issue is assigned: as somebody asked, or as the rules say."""
     login = numbers_of(page, "logins").get(number)
-    if login is None:
-        return rules.assigning
-    return Assigning(login="" if login == NOBODY else login)
+    return rules.assigning if login in (None, NOBODY) else Assigning(login=login)
 
 
 class Context(Record):
@@ -184,6 +182,8 @@ class Work:
         self._began: set[int] = set()
         self.done: list[str] = []
         self.problems: list[str] = []
+        #: Issues that are to be unassigned.
+        self._unassigning: set[int] = set()
         #: Whether the caller is to assign the issue that it acquires.
         self.told = False
 
@@ -520,6 +520,7 @@ class Work:
         except FAULTS as error:
             self.problems.append(f"#{step.number} could not be unassigned: {error.sentence}")
             return False
+        self._unassigning.add(step.number)
         return self._acted(new, f"#{step.number} is unassigned: {step.why}")
 
     def _flag(self, number: int, *, flagged: bool) -> bool:
@@ -623,6 +624,9 @@ class Work:
             page["logins"] = {n: who for n, who in (page.get("logins") or {}).items() if n in members}
 
         self._note(change, later=True)
+        for number in self._unassigning:
+            if at.acting.is_unassigned(number):
+                self._flag(number, flagged=False)
         try:
             self._show_state(active)
             self._tell()
