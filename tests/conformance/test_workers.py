@@ -46,3 +46,18 @@ def test_a_listing_is_bounded(scene: Scene) -> None:
     for n in range(5):
         see(scene, f"w-{n}")
     assert len(scene.service.workers(limit=3)) == 3
+
+
+def test_why_says_that_nobody_claims_for_an_agent_and_since_when(scene: Scene) -> None:
+    see(scene)
+    assert scene.service.next("coder") == []
+    item = scene.put("work", agent="coder", lane="x:1")
+    takes = f"Item {item} is ready for coder and first in the queue; coder's next claim takes it"
+    assert scene.service.why(item).why == f"{takes}."
+    scene.clock.advance(600)
+    dead = ", but no worker of coder is alive: its last sign of life was 10 min ago"
+    assert scene.service.why(item).why == f"{takes}{dead}."
+    scene.put("behind", agent="cto", lane="x:1")
+    assert scene.service.why(item).why == f"{takes}{dead}; another agent's claim may overtake it on x:1."
+    see(scene)
+    assert scene.service.why(item).why.startswith(f"{takes}; unless coder makes a claim before, in 30 s")

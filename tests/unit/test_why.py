@@ -8,9 +8,11 @@ import pytest
 
 from interlock.core.claiming import Agent
 from interlock.core.model import ItemId, Policy, RetryLane
+from interlock.core.overtaking import Presence
 from interlock.core.states import ItemStatus
 from interlock.core.timing import ago, span, until
 from tests.unit.test_operating import put
+from tests.unit.test_overtaking import at
 from tests.unit.world import World
 
 
@@ -63,6 +65,33 @@ class TestPending:
     def test_its_agent_decides(self, agent: Agent, says: str) -> None:
         world = World()
         assert says in sentence(world, world.put("work", agent="coder"), agents={"coder": agent})
+
+    @pytest.mark.parametrize(
+        ("presence", "says"),
+        [
+            (
+                Presence(seen_us=at(-600)),
+                "no worker of coder is alive: its last sign of life was 10 min ago.",
+            ),
+            (Presence(seen_us=at(-600), worker_us=at(-300)), "its last sign of life was 5 min ago."),
+            (Presence(seen_us=at(-600), overtake_after_s=0), "its last sign of life was 10 min ago."),
+            (Presence(seen_us=at(-600), worker_us=at(-20)), "coder's next claim takes it."),
+            (Presence(seen_us=at(-600), running=True), "coder's next claim takes it."),
+            (Presence(seen_us=at(-30)), "coder's next claim takes it."),
+            (Presence(), "coder's next claim takes it."),
+        ],
+        ids=["silent", "killed", "never overtaken", "alive", "at work", "by hand", "new"],
+    )
+    def test_nobody_claims_for_its_agent(self, presence: Presence, says: str) -> None:
+        """It said that the agent's next claim takes it, and nothing claimed for the agent."""
+        world = World()
+        facts = {"agents": {"coder": Agent(key="coder", name="Coder")}, "presence": {"coder": presence}}
+        item = world.put("work", agent="coder")
+        assert sentence(world, item, **facts).endswith(says)
+        if presence == Presence():
+            world.pass_s(61)
+            text = sentence(world, item, **facts)
+            assert text.endswith("takes it, but coder has never asked for work and no worker of it is alive.")
 
     def test_its_project_is_paused(self) -> None:
         world = World()

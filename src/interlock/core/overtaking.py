@@ -12,7 +12,7 @@ All times are the store's. Whether an agent is gone is decided here; a database 
 from __future__ import annotations
 
 from interlock.core.model import UNPOSITIONED, Item, RetryLane
-from interlock.core.record import Record
+from interlock.core.record import Record, replace
 from interlock.core.states import ItemStatus
 from interlock.core.timing import to_us
 from interlock.core.workers import ALIVE_S
@@ -47,6 +47,15 @@ def gone_us(owner: Item, agent: Presence) -> int | None:
     since_us = owner.spec.created_us if agent.seen_us is None else agent.seen_us
     heard_us = 0 if agent.worker_us is None else agent.worker_us + to_us(ALIVE_S)
     return max(since_us + to_us(after_s), heard_us)
+
+
+def last_sign_us(item: Item, agent: Presence, now_us: int) -> int | None:
+    """When an agent gave its last sign of life, if it was silent for as long as it usually takes to count as
+    gone: it has no live worker. Null while it is there, 0 if it never gave one."""
+    at_us = gone_us(item, replace(agent, overtake_after_s=None))
+    if at_us is None or at_us > now_us:
+        return None
+    return max(agent.seen_us or 0, agent.worker_us or 0)
 
 
 def is_gone(owner: Item, agent: Presence | None, now_us: int) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from interlock.core.model import AHEAD_MAX, NO_AGENT, US_PER_S, Item, PlanId, Reason, RetryLane, SenderKind
+from interlock.core.overtaking import last_sign_us
 from interlock.core.plans.model import EDIT_TYPE, Edge, EdgeState, Need, Plan, PlanStatus, plan_of_lane
 from interlock.core.prediction import (
     LACKS_LABEL,
@@ -155,17 +156,32 @@ def _pending(prediction: Prediction) -> tuple[str, str]:
         return f"is ready{queue}", f"{_claimers(item, takers)} may claim it{ends}"
     known = facts.agents is None or name in facts.agents
     state = f"is ready for {name}" + (queue if known else ", which has never asked for work")
-    ends += _passed(prediction)
+    absent = _absent(prediction, name)
+    ends = absent + ends + _passed(prediction, told=bool(absent))
     if facts.ahead:
         return state, f"a claim of {name} takes it in its turn{ends}"
     return state, f"{name}'s {'next claim' if known else 'first `interlock next`'} takes it{ends}"
 
 
-def _passed(owner: Prediction) -> str:
+def _absent(prediction: Prediction, name: str) -> str:
+    """That nobody is there to claim for an agent, and since when."""
+    item, facts = prediction.item, prediction.facts
+    agent = facts.presence.get(name)
+    since_us = None if agent is None else last_sign_us(item, agent, facts.now_us)
+    if since_us is None:
+        return ""
+    if since_us == 0:
+        return f", but {name} has never asked for work and no worker of it is alive"
+    return f", but no worker of {name} is alive: its last sign of life was {ago(since_us, facts.now_us)}"
+
+
+def _passed(owner: Prediction, *, told: bool) -> str:
     """When those behind an owner may overtake it, if there are any and its agent does not come."""
     lane = owner.item.spec.lane
     if lane is None or not owner.overtaken_us or not _line_behind(owner):
         return ""
+    if told and owner.can_be_overtaken:
+        return f"; another agent's claim may overtake it on {lane}"
     return f"; {_gone(owner)} another agent's claim may overtake it on {lane}"
 
 
