@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from tests.conformance.scene import LANE, Scene
 
 
@@ -71,3 +75,49 @@ def test_it_can_be_retried(scene: Scene) -> None:
     scene.pass_s(10)
     scene.service.retry(item)
     assert scene.claim().item.id == item
+
+
+HELD_BACK = ("gate", "project", "agent", "item blocked", "lane blocked")
+
+
+def hold_back(scene: Scene, how: str, item: int, *, on: bool) -> None:
+    """Keep everybody from claiming an item, or let it go."""
+    service = scene.service
+    match how:
+        case "gate":
+            series = "series:acme/app/RFC-093"
+            service.set_gate(LANE, series=series, open=not on, exempt=(), why="its turn")
+        case "project":
+            service.pause_project("default", paused=on, why="release day")
+        case "agent":
+            service.pause_agent("coder", paused=on, why="holiday", create=True)
+        case _:
+            what: dict[str, Any] = {"lane": LANE} if how == "lane blocked" else {"item": item}
+            if on:
+                service.block(**what, blocker="acme/app#3", why="blocked by")
+            else:
+                service.unblock(**what)
+
+
+@pytest.mark.parametrize("how", HELD_BACK)
+@pytest.mark.parametrize("before", [True, False], ids=["held back first", "ready first"])
+def test_the_time_does_not_end_an_item_that_nobody_can_claim(scene: Scene, how: str, before: bool) -> None:
+    if before and how != "item blocked":
+        scene.idle("coder")
+        hold_back(scene, how, 0, on=True)
+    item = scene.put("work", lane=LANE, agent="coder", claim_within_s=30)
+    if not before or how == "item blocked":
+        scene.clock.advance(20)
+        hold_back(scene, how, item, on=True)
+    heir = scene.put("heir", lane=LANE, policy="queue", agent="coder")
+    assert "unless claimed" not in scene.service.why(item).why
+    for _ in range(4):
+        scene.pass_s(31)
+        assert scene.status(item) == "pending"
+    scene.add("an arrival looks too", lane=LANE, agent="coder", position=9)
+    hold_back(scene, how, item, on=False)
+    assert scene.status(item) == "pending"
+    assert "unless claimed" in scene.service.why(item).why
+    scene.pass_s(31)
+    assert (scene.status(item), scene.item(item).reason) == ("cancelled", "unclaimed")
+    scene.cancel(heir)

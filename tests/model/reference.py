@@ -688,6 +688,11 @@ class Reference:
             return []
         run = item.run
         if run is None and item.wakes_us is None:
+            agent = self.agents.get(item.agent)
+            paused = item.new.project in self.paused_projects or (agent is not None and agent.paused)
+            if paused or self.gated(item):
+                item.offered_us = self.now_us  # nobody could claim it
+                return []
             item.status, item.reason, item.ended_us = ItemStatus.CANCELLED, Reason.UNCLAIMED, self.now_us
             self._note(EventKind.ITEM_CANCELLED, Reason.UNCLAIMED, item)
             return self._promote(item.lane or item.observed_lane, None)
@@ -821,8 +826,10 @@ class Reference:
         opens = exempt is None and self.gates.get(lane, ()) is not None
         if opens and any(self._busy(other) for other in self.gates if other != lane):
             exempt = ()
+        shut = self._shut_owners(lane)
         if lane not in self.gates or self.gates[lane] != exempt:
             self.gates[lane] = exempt
+            self._offer(shut)
             self.note_setting(EventKind.GATE_OPENED if exempt is None else EventKind.GATE_CLOSED, "turn")
         owner = next((i for i in self.items.values() if i.lane == lane and i.active), None)
         if owner is None or owner.run is None:
@@ -838,11 +845,22 @@ class Reference:
             i.lane == lane and i.run is not None and i.new.type not in exempt for i in self.items.values()
         )
 
+    def _shut_owners(self, lane: str) -> list[Item]:
+        return [i for i in self.items.values() if i.lane == lane and self.gated(i)]
+
+    def _offer(self, shut: list[Item]) -> None:
+        """The time to claim what a gate has kept shut begins when it opens."""
+        for item in shut:
+            if not self.gated(item):
+                item.offered_us = self.now_us
+
     def remove_gate(self, lane: str) -> bool:
         lane = lane.lower() if lane.lower().startswith("issue:") else lane
         if lane not in self.gates:
             return False
+        shut = self._shut_owners(lane)
         del self.gates[lane]
+        self._offer(shut)
         self.note_setting(EventKind.GATE_REMOVED, "turn")
         return True
 

@@ -284,7 +284,12 @@ def _time_out(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
 
 
 def _end_unclaimed(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
-    """End an item that nobody claimed in time, and promote the next on its lane."""
+    """End an item that nobody claimed in time, and promote the next on its lane. If nobody could claim it,
+    its time begins anew."""
+    if item.id in ledger.snapshot.held_back:
+        assert item.spec.claim_within_s is not None
+        ledger.change(item, claim_by_us=ledger.now_us + to_us(item.spec.claim_within_s))
+        return ()
     item = ledger.change(item, status=ItemStatus.CANCELLED, ended_us=ledger.now_us, reason=Reason.UNCLAIMED)
     ledger.event(EventKind.ITEM_CANCELLED, item, Reason.UNCLAIMED)
     lane = item.spec.lock_lane

@@ -75,6 +75,9 @@ class Snapshot(Record):
     blocked: frozenset[str] = frozenset()
     #: For a gate that is to open: another lane of its series that is open, or where a run goes on.
     busy_gate: str | None = None
+    #: Items whose time to be claimed is over while something keeps everybody from claiming them: a gate, a
+    #: pause, a block, their plan.
+    held_back: Container[ItemId] = frozenset()
     #: For an owner that is to be overtaken: the signs of life of its agent.
     presence: Mapping[str, Presence] = fresh(dict)
     #: Dedupe keys seen before, with the first item of each.
@@ -497,8 +500,6 @@ class Ledger:
     def _put(self, item: Item) -> Item:
         item_id, lane = item.spec.id, item.spec.lane
         before = self.items.get(item_id)
-        if item.spec.claim_within_s is not None:
-            item = self._timed(item, before)
         if before is not None and before.state.blocked:
             item = self._still_blocked(item)
         if lane is not None:
@@ -511,6 +512,8 @@ class Ledger:
             if was_in_line is not is_in_line:
                 shifts = self._shifts.setdefault(lane, {})
                 shifts[item.spec.position] = shifts.get(item.spec.position, 0) + (1 if is_in_line else -1)
+        if item.spec.claim_within_s is not None:
+            item = self._timed(item, before)
         self.items[item_id] = item
         self._index(item)
         return item
@@ -523,14 +526,16 @@ class Ledger:
         return Item(item.spec, item.state._replace(blocked=not ended))
 
     def _timed(self, item: Item, before: Item | None) -> Item:
-        """The item with its deadline to be claimed, which runs while the item is ready."""
+        """The item with its deadline to be claimed, which runs while the item is ready, and begins anew when
+        its lane's gate opens."""
         state, within_s = item.state, item.spec.claim_within_s
         assert within_s is not None
         by_us: int | None = None
         if state.ready:
-            by_us = self.now_us + to_us(within_s)
-            if before is not None and before.state.ready:
-                by_us = before.state.claim_by_us
+            by_us = state.claim_by_us
+            was = None if before is None else before.state
+            if was is None or not was.ready or (was.gated and not state.gated):
+                by_us = self.now_us + to_us(within_s)
         return Item(item.spec, state._replace(claim_by_us=by_us))
 
     def _index(self, item: Item) -> None:

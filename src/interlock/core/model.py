@@ -305,7 +305,7 @@ class State(NamedTuple):
 
     @property
     def ready(self) -> bool:
-        """May be claimed now."""
+        """Waits for nothing but a claim, unless a gate, a pause, a block or its plan holds it back."""
         return self.status is ItemStatus.PENDING and self.due_us is None
 
 

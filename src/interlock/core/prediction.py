@@ -445,8 +445,16 @@ def _fates(item: Item, at_us: int | None, facts: Facts) -> dict[End, Fate]:
             fates[end] = _fate(item, _decided(item, [report], facts.now_us, facts), facts)
     if at_us is not None:
         then_us = max(at_us, facts.now_us)
+        if _nobody_may(item, facts):
+            facts = replace(facts, snapshot=replace(facts.snapshot, held_back=frozenset({item.id})))
         fates[End.TIME] = _fate(item, _decided(item, [Expire(item=item.id)], then_us, facts), facts)
     return fates
+
+
+def _nobody_may(item: Item, facts: Facts) -> bool:
+    """Whether a pause, a block or its plan keeps everybody from claiming an item: its time begins anew."""
+    agent = (facts.agents or {}).get(item.spec.agent_key)
+    return any(_closed(item, facts)) or (agent is not None and agent.paused_why is not None)
 
 
 def _reads_first(item: Item, facts: Facts) -> bool:

@@ -128,11 +128,11 @@ def _pending(prediction: Prediction) -> tuple[str, str]:
     item, facts = prediction.item, prediction.facts
     if item.state.due_us is not None:
         return f"keeps its lane and is {_why_later(item)}", _comes_back(prediction)
-    if prediction.overdue:
+    if prediction.overdue and prediction.fates[End.TIME].item.terminal:
         then = _becomes(item, prediction.fates[End.TIME])
         return "was not claimed in time", f"{NEXT_LOOK} {then}"
     ends = ""
-    if End.TIME in prediction.fates:
+    if End.TIME in prediction.fates and prediction.fates[End.TIME].item.terminal:
         ends = f"; it ends {until(prediction.at_us, facts.now_us)} unless claimed"
     if hindrances := _hindrances(prediction):
         shut = item.state.gated and not any(block.holds(item) for block in facts.blocks)

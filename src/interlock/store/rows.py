@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from interlock.core.model import (
     EventKind,
     Gate,
     Item,
+    ItemId,
     Policy,
     Reason,
     RetryLane,
@@ -122,6 +123,11 @@ def pool_from_row(row: Sequence[Any]) -> Pool:
     """A pool; its agents come as a list."""
     name, most, running, agents = row
     return Pool(name=name, max_concurrency=most, running=running, agents=tuple(agents))
+
+
+def unclaimed(items: Mapping[ItemId, Item], now_us: int) -> list[ItemId]:
+    """The items whose time to be claimed is over."""
+    return [i for i, item in items.items() if item.state.claim_by_us is not None and item.overdue(now_us)]
 
 
 def presence_from_rows(rows: Iterable[Sequence[Any]]) -> dict[str, Presence]:

@@ -61,6 +61,7 @@ from interlock.store.rows import (
     run_from_row,
     spec_row,
     state_row,
+    unclaimed,
     unread_message,
 )
 
@@ -274,6 +275,7 @@ class Transactions:
             last_agents={lane: agent for lane, _, _, agent, *_ in known or () if agent},
             gates={lane: gate_from_row(json.loads(gate)) for lane, *_, gate, _ in known or () if gate},
             blocked=frozenset(lane for lane, *_, blocked in known or () if blocked == "true"),
+            held_back=self._held_back(conn, items, self._database.given_now() or now_us),
             presence=self._presence(conn, load.presence) if load.presence else {},
             busy_gate=next((lane for (lane,) in busy or ()), None),
             seen_keys=seen,
@@ -300,6 +302,12 @@ class Transactions:
             again = self._asking(conn, "load_unread", items=late)
             found |= {i: tuple(map(unread_message, messages)) for i, messages in again}
         return found
+
+    def _held_back(self, conn: Connection, items: Mapping[ItemId, Item], now_us: int) -> frozenset[ItemId]:
+        late = unclaimed(items, now_us)
+        return (
+            frozenset(row[0] for row in self._asking(conn, "held_back", items=late)) if late else frozenset()
+        )
 
     def _presence(self, conn: Connection, agents: Sequence[str]) -> dict[str, Presence]:
         params = {"agents": array(agents), "now_us": self._database.given_now()}

@@ -13,7 +13,7 @@ from interlock.core.plans.model import plan_lane, plan_of_lane
 from interlock.core.timing import DEDUPE_KEPT_S, to_us
 from interlock.store.plan_parts import Parts, read_parts, tasks_of_edit
 from interlock.store.port import Load
-from interlock.store.rows import run_from_row
+from interlock.store.rows import run_from_row, unclaimed
 from interlock.store.sqlite.database import SqliteDatabase
 from interlock.store.sqlite.reads import SqliteReads, item_of_row
 
@@ -65,6 +65,7 @@ def read(reads: SqliteReads, load: Load, seen_keys: SeenKeys) -> Snapshot:
         lines={lane: (count, tuple(json.loads(positions or "[]"))) for lane, count, positions in lines},
         unread=reads.unread(items),
         **reads.remembered(lanes),
+        held_back=_held_back(reads, items),
         presence=reads.presence(load.presence) if load.presence else {},
         busy_gate=_busy_gate(reads, load),
         seen_keys=seen_keys,
@@ -73,6 +74,11 @@ def read(reads: SqliteReads, load: Load, seen_keys: SeenKeys) -> Snapshot:
         plans={plan: part.whole() for plan, part in parts.plans.items()},
         **_edit_facts(reads, load, parts),
     )
+
+
+def _held_back(reads: SqliteReads, items: Mapping[ItemId, Item]) -> frozenset[ItemId]:
+    late = unclaimed(items, reads.now_us())
+    return frozenset(row[0] for row in reads.database.rows("held_back", items=late)) if late else frozenset()
 
 
 def _busy_gate(reads: SqliteReads, load: Load) -> str | None:
