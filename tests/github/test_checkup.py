@@ -31,12 +31,18 @@ def test_a_set_up_that_works(github: FakeGitHub, repo: Repository) -> None:
     assert found == {
         "token": "Requests come from a user.",
         "access": "acme/app can be read and written.",
+        "account": "The token is of boss: what boss comments counts as the agents' own and wakes nobody.",
         "rules": "acme/app has no rules of its own.",
         "labels": "Every label that the rules name is there.",
         "checks": "Checks, statuses and workflow runs can be read.",
         "webhook": "A webhook sends every event that makes work.",
         "clock": "The clock agrees with GitHub's.",
     }
+
+
+def test_an_account_that_only_an_agent_uses(github: FakeGitHub, repo: Repository) -> None:
+    repo.commit({".github/interlock.toml": '[agents]\nboss = "coder"\n'})
+    assert looked(github)["account"] == "The token is of boss, the account of the agent coder."
 
 
 def test_a_repository_that_is_not_there(github: FakeGitHub, repo: Repository) -> None:

@@ -57,7 +57,7 @@ def check_up(github: GitHub, repo: str) -> list[CheckView]:
     except (GitHubLimited, GitHubRefused, GitHubUnavailable) as error:
         mend = "Give the token access to it, or mend the name." if isinstance(error, GitHubRefused) else ""
         return [_of("repository", error.sentence, mend or error.hint)]
-    checks: tuple[_Check, ...] = (_access, _rules, _checks, _webhook, _limits)
+    checks: tuple[_Check, ...] = (_access, _account, _rules, _checks, _webhook, _limits)
     return [each for check in checks for each in _tried(check, github, found)]
 
 
@@ -84,6 +84,27 @@ def _access(github: GitHub, found: Mapping[str, Any]) -> Iterator[CheckView]:
         yield _of("access", f"{name} is archived: nothing can be written.", "Unarchive it.")
         return
     yield _of("access", f"{name} can be read and written." if rights.get("push") else f"{name} can be read.")
+
+
+def _account(github: GitHub, found: Mapping[str, Any]) -> Iterator[CheckView]:
+    """Whether a person may write with the account that our token is of."""
+    if github.token.kind != "user":
+        return
+    reader = Reader(github)
+    login = reader.account()
+    try:
+        agents = reader.rules(found["full_name"]).agents
+    except InvalidInput:
+        return
+    if login in agents:
+        yield _of("account", f"The token is of {login}, the account of the agent {agents[login]}.")
+        return
+    yield CheckView(
+        name="account",
+        ok=True,
+        detail=f"The token is of {login}: what {login} comments counts as the agents' own and wakes nobody.",
+        mend="If a person uses that account, give Interlock and the agents a token of an app or a bot.",
+    )
 
 
 def _rules(github: GitHub, found: Mapping[str, Any]) -> Iterator[CheckView]:

@@ -6,8 +6,12 @@ written by                          what it does
 a person with write access          wakes the agents that the number belongs to and all that it names
 another agent                       wakes all that it names, but never itself
 anybody without write access        reaches whoever runs, and starts nothing
+the account of our own token        the same: an agent may write with it
 our own bot, without a mark         nothing
 ==================================  ==============================================================
+
+A person whose remarks have started work on a number several times, with no other person's in between, wakes
+like another system from then on, up to the bound of wake-ups in a row; but anybody answers a question.
 
 A number belongs to the agents that it is assigned to; a pull request that no agent is assigned to, to the
 agent that opened it. A remark that wakes nobody still reaches whoever runs.
@@ -17,11 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from interlock.core.model import AN_OUTSIDER, Sender, SenderKind
+from interlock.core.model import AN_OUTSIDER, ANOTHER_SYSTEM, Sender, SenderKind
 from interlock.core.names import agent_key
 from interlock.core.record import Record
 from interlock.github.facts import Facts
-from interlock.github.remarks import Command, Remark, commands, mentioned, writer
+from interlock.github.remarks import Command, Remark, commands, marks, mentioned, writer
 from interlock.github.rules import Does, Rule, Rules
 from interlock.github.speech import spoken
 from interlock.github.wanted import Condition, deciding, urgency
@@ -32,6 +36,8 @@ _EVENTS = {
     "pull_request_review": "pull_request_review.submitted",
     "pull_request_review_comment": "pull_request_review_comment.created",
 }
+#: So often in a row the remarks of one person start work on a number as a person's.
+LOGIN_WAKES_MAX = 5
 #: Why an agent is woken: it is named, the number belongs to it, or its pull request needs work.
 MENTIONED, COMMENTED, CHANGES_REQUESTED = (
     "issue_comment_mentioned",
@@ -75,19 +81,24 @@ def heard(
     own: frozenset[str] = frozenset(),
     paths: Iterable[str] = (),
     asking: Iterable[str] = (),
+    in_a_row: int = 0,
 ) -> Heard:
     """Decide on a new remark.
 
     `known` has names of agents beside those in the rules, `own` our logins, `asking` the agents that ask
-    people something about the number.
+    people something about the number, `in_a_row` how often its author started work on the number last.
     """
+    asking = tuple(asking)
     names = _callable(rules, known)
     sender = writer(remark, rules.agents, own)
     if sender.kind not in (SenderKind.AGENT, SenderKind.BOT) and not (may_write or rules.anyone_wakes):
         sender = AN_OUTSIDER
     event = Condition(_EVENTS[remark.kind], f"{remark.kind}:{remark.id}")
     rule, passed = deciding(rules, facts, event, tuple(paths), author=remark.author)
-    ordered = commands(remark.text) if sender.kind is SenderKind.PERSON and may_write else ()
+    commanding = sender.kind is SenderKind.PERSON or _shared(remark, sender)
+    ordered = commands(remark.text) if commanding and may_write else ()
+    if sender.kind is SenderKind.PERSON and in_a_row >= LOGIN_WAKES_MAX and not asking:
+        sender = ANOTHER_SYSTEM
     why = _why_nobody(remark, facts, sender, rule)
     wakes: tuple[Wake, ...] = ()
     if rule is not None and not why:
@@ -114,7 +125,8 @@ def _why_nobody(remark: Remark, facts: Facts, sender: Sender, rule: Rule | None)
     if not facts.open:
         return f"#{facts.number} is {facts.state}."
     if sender.kind is SenderKind.BOT:
-        return "Our own bot wrote it."
+        ours = f"{remark.author} is the account of our own token, so it counts as the agents' own."
+        return ours if _shared(remark, sender) else "Our own bot wrote it."
     if sender.kind is SenderKind.OUTSIDER:
         return f"{remark.author} may not write to the repository."
     if rule is None:
@@ -128,7 +140,13 @@ def _why_nobody(remark: Remark, facts: Facts, sender: Sender, rule: Rule | None)
 
 def _is_told(remark: Remark, facts: Facts, sender: Sender, rule: Rule | None) -> bool:
     ignored = rule is not None and rule.does is Does.IGNORE
-    return facts.open and sender.kind is not SenderKind.BOT and not ignored and _says_something(remark)
+    told = sender.kind is not SenderKind.BOT or _shared(remark, sender)
+    return facts.open and told and not ignored and _says_something(remark)
+
+
+def _shared(remark: Remark, sender: Sender) -> bool:
+    """Whether it was written, by an agent or by a person, with the user's account that our token is of."""
+    return sender.kind is SenderKind.BOT and not remark.bot and not marks(remark.text)
 
 
 def _says_something(remark: Remark) -> bool:

@@ -35,6 +35,8 @@ _REVIEWS = {
     "changes_requested": "Changes were requested.",
     "commented": "The pull request was reviewed.",
 }
+#: The fields of an arrival that no person sends.
+_NO_PERSON = ("from_agent", "from_bot", "from_system", "from_outsider")
 _ACTIONS = ("created", "submitted", "edited", "deleted", "dismissed")
 
 
@@ -68,6 +70,7 @@ class Hearing:
             own=self._reader.own(remark, answer) if self._reader else frozenset(),
             paths=self._reader.wanted_paths(facts, rules) if self._reader else (),
             asking=self._asking(place),
+            in_a_row=self._in_a_row(facts, remark.author),
         )
         return self._write(facts, place, remark, answer, found)
 
@@ -75,6 +78,21 @@ class Hearing:
         """The agents that ask people something: what nobody is named in answers them."""
         wanted = ItemFilter(asking=True, lane=place.lane, project=place.project)
         return [item.agent or "" for item in self._service.items(wanted)]
+
+    def _in_a_row(self, facts: Facts, author: str) -> int:
+        """How many items the remarks of an author started last, with no other person's remark in between."""
+        items = set()
+        for each in self._github.consequences(facts.repository, facts.number, TOLD_MAX):
+            order = json.loads(each.data)
+            wakes = order["do"] == "add" and each.name.split(":")[0] in PARTS
+            if not wakes or not order["items"]:
+                continue
+            first = order["items"][0]
+            if first["author"] == author:
+                items.add(each.item)
+            elif not any(first.get(name) for name in _NO_PERSON):
+                break
+        return len(items - {None})
 
     def _answer(
         self, facts: Facts, told: Remark, said: Mapping[str, Any], action: str

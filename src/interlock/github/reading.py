@@ -13,7 +13,7 @@ from interlock.github import rulefile
 from interlock.github.ci import Ci
 from interlock.github.client import Answer, GitHub
 from interlock.github.facts import Facts, State, from_answer, is_reopened, login
-from interlock.github.remarks import ACTIONS_BOT, Remark, marks
+from interlock.github.remarks import ACTIONS_BOT, Remark
 from interlock.github.rules import Rules, default_rules
 
 _REPO = "/repos/{+repo}"
@@ -41,6 +41,7 @@ class Reader:
 
     def __init__(self, github: GitHub) -> None:
         self._github = github
+        self._account: str | None = None
         #: What GitHub says about the checks of commits.
         self.ci = Ci(github)
 
@@ -180,7 +181,8 @@ class Reader:
     def own(self, remark: Remark, answer: Mapping[str, Any]) -> frozenset[str]:
         """The logins that Interlock writes as, as far as this remark goes.
 
-        With a user's token that user's remarks are ours only if they have our mark: people write too.
+        With a user's token all that this user writes counts as the agents' own: agents that comment with the
+        same token would wake themselves.
         """
         token = self._github.token
         if token.kind == "actions":
@@ -189,14 +191,18 @@ class Reader:
             app = answer.get("performed_via_github_app") or {}
             named = {str(app.get("id")), str(app.get("client_id"))}
             return frozenset({remark.author}) if remark.bot and token.account in named else frozenset()
-        if not marks(remark.text):
-            return frozenset()
-        try:
-            return frozenset({login(self._github.get("/user").body)})
-        except GitHubRefused as refused:
-            if refused.status != 403:
-                raise
-            return frozenset({ACTIONS_BOT})  # a job's token under another name: it is no user's
+        return frozenset({self.account()})
+
+    def account(self) -> str:
+        """The login of a user's token, asked once."""
+        if self._account is None:
+            try:
+                self._account = login(self._github.get("/user").body)
+            except GitHubRefused as refused:
+                if refused.status != 403:
+                    raise
+                self._account = ACTIONS_BOT  # a job's token under another name: it is no user's
+        return self._account
 
     def workflow_run(self, name: str, run_id: int) -> Mapping[str, Any] | None:
         """A workflow run as it is now; None if it was deleted."""

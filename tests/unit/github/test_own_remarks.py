@@ -38,7 +38,3 @@ def test_an_apps_remarks_are_those_of_its_bot(app: AppToken) -> None:
 
 def test_in_actions_they_are_those_of_the_actions_bot() -> None:
     assert own(PlainToken("x", kind="actions"), "alice", bot=False) == {"github-actions[bot]"}
-
-
-def test_what_a_user_writes_without_our_mark_is_that_persons() -> None:
-    assert own(PlainToken("x"), "alice", bot=False) == set()
