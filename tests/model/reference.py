@@ -677,7 +677,10 @@ class Reference:
             ends = item.run is not None or item.wakes_us is None
             if item.moves_us is None or item.moves_us > self.now_us:
                 continue  # an earlier one of this sweep took it along
+            had_run = item.run
             swept.promoted += len(self._expire(item))
+            if ends and had_run is None and not item.ended:
+                continue  # its time to be claimed began anew
             if ends:
                 swept.expired += 1
             else:

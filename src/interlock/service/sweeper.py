@@ -63,8 +63,9 @@ def move_due(store: Store, swept: Swept) -> None:
         decision = _expire(store, due)
         moved = 0
         ended = len(decision.runs)
+        told = {event.item for event in decision.events}
         for answer in decision.answers:
-            if not answer.changed:
+            if not answer.changed or answer.item not in told:  # else its time to be claimed began anew
                 continue
             moved += 1
             swept.promoted += len(answer.promoted)
