@@ -27,11 +27,15 @@ def check(store: Store, url: str) -> None:
     if store == "postgres":
         with psycopg.connect(url, autocommit=True) as connection:
             server = bare_postgres.BareWorker(connection, AGENT)
+            sorts = server.sorts()
             server.finish(server.claim(1))
     else:
         with sqlite_at(url) as database:
             file = bare_sqlite.BareWorker(database, AGENT)
+            sorts = file.sorts()
             file.finish(file.claim(1))
+    if sorts:
+        raise Broken("bare SQL does not claim in the order of Interlock's index")
     for table, column in TABLES.items():
         ours, theirs = (comparable(read(store, url, table, column, item)) for item in (1, 2))
         if len(ours) != len(theirs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import LiteralString, cast
@@ -14,8 +15,12 @@ from interlock.store.statements import Statements
 _PART = re.compile(r"^(?:WITH )?(\w+) AS (?:MATERIALIZED )?\($.*?^\)", re.MULTILINE | re.DOTALL)
 
 
+#: The columns of Interlock's view of ready items that say which item it is; all others name its queue.
+ORDER = ("id", "sort_key")
+
+
 class Changed(Exception):
-    """A statement or an index of Interlock no longer has the part that a bare statement takes from it."""
+    """A statement of Interlock no longer has the part that a bare statement takes from it."""
 
 
 @cache
@@ -44,6 +49,11 @@ def parts_of(text: str, *names: str) -> str:
     if missing := [name for name in names if name not in found]:
         raise Changed(f"Interlock's statement has no part {', '.join(missing)} any more.")
     return ",\n".join(found[name] for name in names)
+
+
+def queue(columns: Sequence[str], place: str) -> str:
+    """The condition on items of a queue whose columns are parameters, each in a place like `:{}`."""
+    return " AND ".join(f"{column} = {place.format(column)}" for column in columns)
 
 
 def replaced(text: str, part: str, other: str) -> str:

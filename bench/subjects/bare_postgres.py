@@ -6,15 +6,12 @@ from typing import Any
 
 import psycopg
 
-from bench.statements import Changed, filled, interlocks, parts_of, statement
+from bench.statements import ORDER, filled, interlocks, parts_of, queue, statement
 from bench.subject import Shift
 from bench.subjects.interlock_subject import Interlock
 
 #: A cached generic plan does not know the LIMIT, assumes a tenth of the queue and sorts it.
 OPTIONS = "-c plan_cache_mode=force_custom_plan -c jit=off"
-READY = (
-    "SELECT pg_get_expr(indpred, indrelid) FROM pg_index WHERE indexrelid = 'interlock.items_ready'::regclass"
-)
 #: What Interlock's claim does once it has picked items.
 WRITING = ("clock", "claimed", "logged", "tallied")
 #: The rest of what Interlock's claim asks for, as it is by default.
@@ -48,15 +45,22 @@ class BareWorker:
     def __init__(self, connection: psycopg.Connection[Any], agent: str) -> None:
         self._connection = connection
         self._agent = agent
-        ready = connection.execute(READY).fetchone()
-        if ready is None:
-            raise Changed("There is no index items_ready any more.")
+        self._queue = queue_of(connection)
         writing = parts_of(interlocks("postgres", "claim"), *WRITING)
-        self._claim = filled("postgres", "claim", ready=ready[0], writing=writing)
+        self._claim = filled("postgres", "claim", queue=queue([*self._queue], "%({})s"), writing=writing)
+
+    def sorts(self) -> bool:
+        """Whether a claim must sort what is ready, because the index does not have it in order."""
+        with self._connection.transaction(force_rollback=True):
+            for other in ("sort", "seqscan", "bitmapscan"):
+                self._connection.execute(f"SET LOCAL enable_{other} = off".encode())
+            parameters = {**DEFAULTS, **self._queue, "agent": self._agent, "batch": 1}
+            plan = self._connection.execute(f"EXPLAIN {self._claim}".encode(), parameters).fetchall()
+        return any("Sort Key: items.sort_key" in line for (line,) in plan)
 
     def claim(self, batch: int) -> list[Any]:
         """Start up to `batch` items; answers rows of item, run, bits, title and start."""
-        parameters = {**DEFAULTS, "agent": self._agent, "batch": batch}
+        parameters = {**DEFAULTS, **self._queue, "agent": self._agent, "batch": batch}
         return self._connection.execute(self._claim, parameters).fetchall()
 
     def finish(self, claimed: list[Any]) -> list[str]:
@@ -69,3 +73,10 @@ class BareWorker:
             "agent": self._agent,
         }
         return [row[0] for row in self._connection.execute(statement("postgres", "finish"), parameters)]
+
+
+def queue_of(connection: psycopg.Connection[Any]) -> dict[str, Any]:
+    """What names the queue that the items are in: those of a drain are all in one."""
+    with connection.cursor(row_factory=psycopg.rows.dict_row) as cursor:
+        found = cursor.execute("SELECT * FROM interlock.queued LIMIT 1").fetchone() or {}
+        return {name: value for name, value in found.items() if name not in ORDER}

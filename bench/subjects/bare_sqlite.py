@@ -8,11 +8,10 @@ from typing import Any
 import apsw
 
 from bench.databases import sqlite_at
-from bench.statements import Changed, filled, interlocks, replaced, statement
+from bench.statements import ORDER, filled, interlocks, queue, replaced, statement
 from bench.subject import Shift
 from bench.subjects.interlock_subject import Interlock
 
-READY = "SELECT sql FROM sqlite_schema WHERE name = 'items_ready'"
 #: Where Interlock's statement that starts items takes them from, and what it answers.
 GIVEN = "SELECT key AS nth, value AS item FROM json_each(:items)"
 ANSWER = "RETURNING *"
@@ -44,12 +43,23 @@ class BareWorker:
     def __init__(self, connection: apsw.Connection, agent: str) -> None:
         self._connection = connection
         self._agent = agent
-        _, where, ready = str(connection.execute(READY).get).partition(" WHERE ")
-        if not where:
-            raise Changed("There is no partial index items_ready any more.")
-        picked = filled("sqlite", "claim", ready=ready)
+        self._queue = queue_of(connection)
+        picked = filled("sqlite", "claim", queue=queue([*self._queue], ":{}"))
         start = replaced(interlocks("sqlite", "start"), GIVEN, picked)
         self._start = replaced(start, ANSWER, "RETURNING id, run, run_bits, title, project, created_us")
+
+    def sorts(self) -> bool:
+        """Whether a claim must sort what is ready, because the index does not have it in order."""
+        parameters = {
+            **DEFAULTS,
+            **self._queue,
+            "agent": self._agent,
+            "batch": 1,
+            "now_us": 0,
+            "first_run": 0,
+        }
+        plan = self._connection.execute(f"EXPLAIN QUERY PLAN {self._start}", parameters)
+        return any("TEMP B-TREE" in step for *_, step in plan)
 
     def claim(self, batch: int) -> list[Any]:
         """Start up to `batch` items; answers rows of item, run, bits, title, project and start."""
@@ -58,7 +68,7 @@ class BareWorker:
         now_us = time.time_ns() // 1000
         last_run: Any = connection.execute(statement("sqlite", "reserve"), {"n": batch}).get
         given = {"agent": self._agent, "batch": batch, "now_us": now_us, "first_run": last_run - batch + 1}
-        rows: list[Any] = connection.execute(self._start, {**DEFAULTS, **given}).fetchall()
+        rows: list[Any] = connection.execute(self._start, {**DEFAULTS, **self._queue, **given}).fetchall()
         connection.executemany(
             statement("sqlite", "event"),
             [
@@ -94,3 +104,12 @@ class BareWorker:
         )
         connection.execute("COMMIT")
         return [row[3] for row in claimed]
+
+
+def queue_of(connection: apsw.Connection) -> dict[str, Any]:
+    """What names the queue that the items are in: those of a drain are all in one."""
+    cursor = connection.execute("SELECT * FROM queued LIMIT 1")
+    for row in cursor:
+        found = dict(zip([name for name, _ in cursor.get_description()], row, strict=True))
+        return {name: value for name, value in found.items() if name not in ORDER}
+    return {}

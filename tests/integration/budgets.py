@@ -115,7 +115,8 @@ def main() -> int:
     budgets, new = read(), Budgets()
     for database in DATABASES:
         costs, budget = measured_on(database), budgets.get(database, {})
-        print(*(f"{database}.{sentence}" for sentence in findings(budget, costs)), sep="\n")
+        for sentence in findings(budget, costs) or ["everything is within its budget"]:
+            print(f"{database}: {sentence}")
         new[database] = changed(budget, costs)
     write(new)
     return 0
