@@ -120,7 +120,9 @@ def open_service(
 
 def _served(settings: Settings, store: Store) -> LocalService:
     """A service on a store, which keeps series too."""
-    service = LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
+    service = LocalService(
+        store, poll_s=settings.poll_s, retention_s=settings.retention_s, policies=settings.policies
+    )
     service.keeper = KeptSeries(settings)
     return service
 
@@ -181,7 +183,9 @@ def _intake(
 
     shared = shared or Shared(spans=opened.enter_context(open_spans()))
     store = _open_store(settings, migrate=True)
-    service = LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
+    service = LocalService(
+        store, poll_s=settings.poll_s, retention_s=settings.retention_s, policies=settings.policies
+    )
     opened.callback(service.close)
     traces = shared.traces(store)
     if not asks:
@@ -378,7 +382,9 @@ def open_sender(settings: Settings, shared: Shared | None = None) -> Iterator[Se
         asking = client.from_environment(os.environ, patience_s=outbox.PATIENCE_S, limits=shared.limits)
         github = opened.enter_context(asking)
         store = _open_store(settings, migrate=True)
-        service = LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
+        service = LocalService(
+            store, poll_s=settings.poll_s, retention_s=settings.retention_s, policies=settings.policies
+        )
         opened.callback(service.close)
         shown, traces = showing.Showing(service, store), shared.traces(store)
         yield outbox.Sender(github, store.github.outbox, showing=shown, traces=traces)
@@ -464,7 +470,9 @@ def open_series(
             )
         else:
             store = _open_store(settings, migrate=True)
-            service = LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
+            service = LocalService(
+                store, poll_s=settings.poll_s, retention_s=settings.retention_s, policies=settings.policies
+            )
             opened.callback(service.close)
             cache = answers.StoredAnswers(store.github)
             github = opened.enter_context(client.from_environment(os.environ, cache=cache, limits=limits))
@@ -591,7 +599,7 @@ def _open_overview(settings: Settings, repository: str) -> Iterator[Overview]:
             )
             return
         store = _open_store(settings, migrate=True)
-        service = LocalService(store, poll_s=settings.poll_s)
+        service = LocalService(store, poll_s=settings.poll_s, policies=settings.policies)
         opened.callback(service.close)
         known = store.github.repository_named(repository)
         lane_name = repository.lower() if known is None else known.lane_name

@@ -34,9 +34,15 @@ def test_every_setting_is_described_and_has_its_variable():
     names = [setting.name for setting in (*settings.SETTINGS, *settings.TYPE_SETTINGS)]
     assert all(setting.description.endswith(".") for setting in (*settings.SETTINGS, *settings.TYPE_SETTINGS))
     assert settings.SETTINGS[0].env == "INTERLOCK_URL"
-    assert set(settings.Settings.PARTS) - {"root", "home", "former", "types", "withheld", "absence"} == {
-        s.name for s in settings.SETTINGS
-    }
+    assert set(settings.Settings.PARTS) - {
+        "root",
+        "home",
+        "former",
+        "types",
+        "policies",
+        "withheld",
+        "absence",
+    } == {s.name for s in settings.SETTINGS}
     assert set(settings.TypeDefaults.PARTS) == {s.name for s in settings.TYPE_SETTINGS}
     assert len(names) == len(settings.SETTINGS) + len(settings.TYPE_SETTINGS)
 

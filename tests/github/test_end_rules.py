@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from interlock.core.errors import InvalidInput
+from interlock.core.model import Policy
+from interlock.core.policies import Policies
 from interlock.github.delivery import read
 from interlock.service.contract import Report
 from tests.conformance.conftest import clock, empty_file, kept_databases, open_service  # noqa: F401
@@ -239,3 +241,22 @@ def test_a_sender_without_a_login_is_refused_in_a_sentence() -> None:
     with pytest.raises(InvalidInput) as caught:
         read("issues", "d-1", body)
     assert caught.value.sentence == "The payload's 'sender' has no 'login'."
+
+
+def test_a_rule_that_names_a_policy_beats_the_settings_and_the_default_rules_do_not(desk: Desk) -> None:
+    policies = Policies(types={"pr_review": Policy.LATEST, "implement": Policy.LATEST, "open": Policy.LATEST})
+    desk.service._policies = policies  # type: ignore[attr-defined]
+    named = '[[rule]]\nevent = "issues.labeled"\nlabel = "{0}"\ntype = "{0}"\n'
+    desk.rules(named.format("implement") + 'policy = "queue"\n' + named.format("open"))
+    desk.repo.commit({"a": "1"}, by="alice", branch="fix")
+    desk.repo.pull("Fix", by="alice", head="fix")
+    desk.repo.issue("One", by="alice", labels=["implement"])
+    desk.repo.issue("Two", by="alice", labels=["open"])
+    desk.take()
+    found = {item.type: item.policy for item in desk.open()}
+    assert found == {
+        "pr_review": "latest",
+        "implement": "queue",
+        "open": "latest",
+        "issue_triage": "coalesce",
+    }

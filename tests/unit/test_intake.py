@@ -44,4 +44,4 @@ class TestSchedules:
             new_item({"title": "later", "run_at": text})
 
     def test_without_one_it_may_run_now(self) -> None:
-        assert new_item({"title": "now", "run_at": None}) == NewItem(title="now")
+        assert new_item({"title": "now", "run_at": None}) == NewItem(title="now", policy_open=True)

@@ -43,7 +43,7 @@ def trust(
                 files.append({"path": str(path), "trusted": False, "settings": {}})
                 lines.append(f"{path} is no longer trusted.")
             continue
-        table, _ = settings.parsed(path, data)
+        table, *_ = settings.parsed(path, data)
         shown = {name: _shown(name, table[name]) for name in settings.needing_trust(table, root)}
         if not data:
             continue

@@ -448,6 +448,8 @@ class NewItem(Record):
     #: Opts out of the lane that a payload with a repository and a number gives.
     no_lane: bool = False
     policy: Policy = Policy.QUEUE
+    #: Its caller named no policy: the settings of the service may choose another, see `policies`.
+    policy_open: bool = False
     priority: int = 0
     position: int | None = None
     payload: str | None = None

@@ -14,9 +14,9 @@ from contextlib import suppress
 from typing import Any
 
 from interlock.core.errors import EditRefused, InterlockError, InvalidInput, ItemEnded, NotFound
-from interlock.core.model import ABSORBING, Policy, Reason
+from interlock.core.model import ABSORBING, NewItem, Policy, Reason
 from interlock.core.names import NAME_MAX_CHARS
-from interlock.core.record import Record
+from interlock.core.record import Record, replace
 from interlock.core.states import TERMINAL
 from interlock.github import check_events, owing
 from interlock.github import facts as facts_of
@@ -159,11 +159,12 @@ class Carrier:
 
     def _arrive(self, items: list[Order], keys: list[str]) -> list[AddView]:
         return self._service.add(
-            [
-                new_item({**fields, "dedupe_key": key}, types=self._types)
-                for fields, key in zip(items, keys, strict=True)
-            ]
+            [self._new_item({**fields, "dedupe_key": key}) for fields, key in zip(items, keys, strict=True)]
         )
+
+    def _new_item(self, fields: Order) -> NewItem:
+        is_open = fields.pop("policy_open", False)
+        return replace(new_item(fields, types=self._types), policy_open=is_open)
 
     def _absorber(self, item: ItemView) -> ItemView:
         """The item that has an arrival's message: the answer to a repeated arrival names the arrival."""

@@ -201,6 +201,7 @@ def arrival(
         "agent": agent,
         **({"no_lane": True} if lane is None else {"lane": lane}),
         "policy": rule.policy,
+        **({} if rule.policy_named else {"policy_open": True}),
         "priority": priority,
         **({} if rule.timeout_s is None else {"timeout_s": rule.timeout_s}),
         "payload": described,

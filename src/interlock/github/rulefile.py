@@ -141,6 +141,7 @@ def _rule(name: str, table: Mapping[str, Any], wrong: _Mistakes) -> Rule:
         priority=None if priority is None else wrong.try_(None, _priority, f"priority of {name}", priority),
         lane=wrong.try_("", _lane, name, table.get("lane", "")),
         agent=wrong.try_("", agent_key, table["agent"]) if table.get("agent") else "",
+        policy_named="policy" in table,
         policy=Policy(wrong.try_(Policy.COALESCE, choice, f"`policy` of {name}", policy, tuple(Policy))),
         timeout_s=None if timeout is None else wrong.try_(None, _timeout, f"timeout of {name}", timeout),
     )

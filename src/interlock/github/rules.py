@@ -94,6 +94,8 @@ class Rule(Record):
     #: Whoever is assigned, asked or mentioned if empty; if that is nobody, any agent.
     agent: str = ""
     policy: Policy = Policy.COALESCE
+    #: Whether the repository's rule names that policy. If not, the service's settings may choose another.
+    policy_named: bool = False
     timeout_s: float | None = None
 
 

@@ -69,6 +69,8 @@ def _body(case: UseCase, rest: dict[str, Any]) -> Any:
 def item_document(item: NewItem) -> dict[str, Any]:
     """An arrival in the fields of `interlock add`."""
     parts = {name: value for name, value in as_dict(item).items() if value is not None}
+    if parts.pop("policy_open"):
+        del parts["policy"]  # the server's settings choose
     if not item.said:
         del parts["said"]  # a server of an older version does not know it
     return _timed(parts)

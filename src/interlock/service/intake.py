@@ -90,7 +90,7 @@ def new_item(
     stated = stated_sender(**{name: given.pop(name, None) for name in _SENDERS})
     given["sender"], signed = signature(stated, given.get("author"), caller=author, sender=sender)
     defaults = type_defaults(types or {}, given.get("type", "task")) | lane_default(lanes, given)
-    return NewItem(**{**defaults, **given, "author": signed})
+    return NewItem(**{**defaults, **given, "author": signed, "policy_open": "policy" not in given})
 
 
 _SENDERS = ("from_person", "from_agent", "from_bot", "from_system", "from_outsider")
@@ -294,10 +294,9 @@ def checked_types(types: object) -> Mapping[str, TypeDefaults]:
 
 
 def type_defaults(types: Mapping[str, TypeDefaults], name: str) -> dict[str, Any]:
-    """The fields that the settings give to items of a type."""
+    """The fields that the settings give to items of a type. The service chooses the policy."""
     values = as_dict(types[name]) if name in types else {}
-    given = {key: value for key, value in values.items() if value is not None}
-    return {**given, "policy": Policy(given["policy"])} if "policy" in given else given
+    return {key: value for key, value in values.items() if value is not None and key != "policy"}
 
 
 def lane_default(lanes: names.LaneFields, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -53,6 +53,7 @@ from interlock.core.ledger import Decision
 from interlock.core.model import A_PERSON, ItemId, NewItem, Policy, RunId, Sender
 from interlock.core.overtaking import OVERTAKE_AFTER_S
 from interlock.core.plans.model import EDIT_TYPE
+from interlock.core.policies import NO_POLICIES, Policies
 from interlock.core.record import replace
 from interlock.core.timing import QUESTION_TIMEOUT_S
 from interlock.service import sweeper
@@ -100,8 +101,16 @@ _REFUSALS: dict[str, type[InterlockError]] = {kind.code: kind for kind in (EditR
 class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence, Keeping):
     """Interlock on a database in reach of this process."""
 
-    def __init__(self, store: Store, *, poll_s: float = POLL_S, retention_s: float | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        poll_s: float = POLL_S,
+        retention_s: float | None = None,
+        policies: Policies = NO_POLICIES,
+    ) -> None:
         super().__init__(store)
+        self._policies = policies
         self._poll_s = poll_s
         self._retention = Retention(retention_s) if retention_s is not None else None
         #: When this process said last that an agent is there, and how often it does.
@@ -123,7 +132,7 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence, Keeping
         check_batch("items", items, NewItem)
         if not items:
             return []
-        new = [checked(i) for i in items]
+        new = [self._policies.applied(checked(i)) for i in items]
         tickets = self.store.tickets(len(new))
         keys = tuple((n.project, n.dedupe_key) if n.dedupe_key is not None else None for n in new)
         lanes = tuple(sorted({n.lane for n in new if n.lane is not None}))

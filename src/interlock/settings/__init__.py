@@ -20,6 +20,7 @@ from interlock.core import names, timing
 from interlock.core.absence import Absence
 from interlock.core.errors import InvalidInput, NotTrusted
 from interlock.core.model import Policy
+from interlock.core.policies import Policies
 from interlock.core.record import Record, replace
 from interlock.core.row import NamedTuple
 from interlock.settings import trust
@@ -293,6 +294,8 @@ class Settings(Record):
     )
     on_question: tuple[str, ...] | None = _command("The same for a question to a person.")
     types: Mapping[str, TypeDefaults]
+    #: The policies of the tables [types.NAME], [policies.lanes] and [policies.projects].
+    policies: Policies
     #: What a repository's file chose in vain, as nobody trusts it.
     withheld: tuple[Withheld, ...] = ()
     #: Who hears that the store is away.
@@ -384,16 +387,17 @@ def load(
     place = worktree_root(here() if directory is None else directory)
     root, common = repository_root(place), common_directory(place)
     own = own_file(environ)
-    table, types = parsed(own, read(own)) if own is not None else ({}, {})
+    table, types, policies = parsed(own, read(own)) if own is not None else ({}, {}, {})
     withheld: list[tuple[Path, str, Any]] = []
     for path in repository_files(root):
         data = read(path)
-        chosen, more = parsed(path, data)
+        chosen, more, named = parsed(path, data)
         held = needing_trust(chosen, root)
         if held and not trust.is_trusted(path, data, environ):
             withheld += [(path, name, chosen.pop(name)) for name in held]
         table.update(chosen)
         types.update(more)
+        policies = {kind: {**policies.get(kind, {}), **named.get(kind, {})} for kind in _POLICIES}
     for setting in SETTINGS:
         text = environ.get(setting.env, "")
         if text:
@@ -423,6 +427,10 @@ def load(
         home=home,
         former=former,
         types=types,
+        policies=Policies(
+            types={name: Policy(each.policy) for name, each in types.items() if each.policy is not None},
+            **policies,
+        ),
         withheld=tuple(Withheld(path, name, value, name in given) for path, name, value in withheld),
         **values,
     )
@@ -512,10 +520,12 @@ def read(path: Path) -> bytes:
     return data
 
 
-def parsed(path: Path, data: bytes) -> tuple[dict[str, Any], dict[str, TypeDefaults]]:
-    """The settings and the types in the content of a file."""
+def parsed(
+    path: Path, data: bytes
+) -> tuple[dict[str, Any], dict[str, TypeDefaults], dict[str, dict[str, Policy]]]:
+    """The settings, the types and the policies of lanes and projects in the content of a file."""
     if not data:
-        return {}, {}
+        return {}, {}, {}
     import tomllib  # noqa: PLC0415  (only where there is a file)
 
     try:
@@ -527,18 +537,42 @@ def parsed(path: Path, data: bytes) -> tuple[dict[str, Any], dict[str, TypeDefau
         raise InvalidInput(
             f"types in {path} is not a table of tables.", "Write [types.NAME] and its keys below."
         )
+    policies = _policies(document.pop("policies", {}), path)
     table = _checked(document, SETTINGS, str(path))
-    return table, {names.check_name("type", name): _type_defaults(name, t, path) for name, t in types.items()}
+    by_type = {names.check_name("type", name): _type_defaults(name, t, path) for name, t in types.items()}
+    return table, by_type, policies
+
+
+def _policies(tables: object, path: Path) -> dict[str, dict[str, Policy]]:
+    """Policies by the prefix of a lane and by project."""
+    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        raise InvalidInput(f"policies in {path} is not a table of tables.", "Write [policies.lanes].")
+    for kind in tables:
+        if kind not in _POLICIES:
+            raise InvalidInput(
+                f"[policies.{kind}] of {path} is unknown.", f"Known are {', '.join(_POLICIES)}."
+            )
+    return {
+        kind: {name: _policy(value, f"[policies.{kind}] of {path}") for name, value in table.items()}
+        for kind, table in tables.items()
+    }
+
+
+def _policy(value: object, where: str) -> Policy:
+    if not isinstance(value, str) or value not in list(Policy):
+        raise InvalidInput(
+            f"The policy {value!r} in {where} does not exist.", f"Use one of {', '.join(Policy)}."
+        )
+    return Policy(value)
+
+
+_POLICIES = ("lanes", "projects")
 
 
 def _type_defaults(name: str, table: dict[str, Any], path: Path) -> TypeDefaults:
     values = _checked(table, TYPE_SETTINGS, f"[types.{name}] of {path}")
-    policy = values.get("policy")
-    if policy is not None and policy not in list(Policy):
-        raise InvalidInput(
-            f"The policy {policy!r} in [types.{name}] of {path} does not exist.",
-            f"Use one of {', '.join(Policy)}.",
-        )
+    if values.get("policy") is not None:
+        _policy(values["policy"], f"[types.{name}] of {path}")
     return TypeDefaults(**values)
 
 

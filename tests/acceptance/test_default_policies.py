@@ -1,0 +1,79 @@
+"""Default policies: by type, by the beginning of a lane and by project, applied by the service."""
+
+from __future__ import annotations
+
+import pytest
+
+import interlock
+from interlock.core.model import NewItem
+from interlock.remote.writing import item_document
+from interlock.service.intake import new_item
+from tests.acceptance.command import Command
+
+SETTINGS = """
+[types.pr_review]
+policy = "latest"
+
+[policies.lanes]
+"issue:" = "coalesce"
+"issue:acme/infra#" = "reject"
+
+[policies.projects]
+shop = "supersede"
+"""
+
+
+@pytest.fixture
+def chosen(il: Command) -> Command:
+    (il.directory / "interlock.toml").write_text(SETTINGS)
+    return il
+
+
+@pytest.mark.parametrize(
+    ("options", "policy"),
+    [
+        (("--type", "pr_review", "--lane", "issue:a#1", "--policy", "reject"), "reject"),
+        (("--type", "pr_review", "--lane", "issue:a#1", "--project", "shop"), "latest"),
+        (("--lane", "issue:a#1", "--project", "shop"), "coalesce"),
+        (("--lane", "issue:acme/infra#1", "--project", "shop"), "reject"),
+        (("--payload", '{"repository": "acme/infra", "issue_number": 4}'), "reject"),
+        (("--lane", "branch:main", "--project", "shop"), "supersede"),
+        (("--lane", "branch:main"), "queue"),
+    ],
+)
+def test_the_caller_the_type_the_longest_prefix_and_the_project_choose_in_this_order(
+    chosen: Command, options: tuple[str, ...], policy: str
+) -> None:
+    assert chosen.ok("add", "some work", *options)["item"]["policy"] == policy
+
+
+def test_python_programs_have_the_same_defaults(chosen: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(chosen.directory)
+    with interlock.connect(chosen.url) as il:
+        for given, policy in ((None, "coalesce"), ("queue", "queue")):
+            item = il.add("some work", lane="issue:a#9", policy=given).item
+            assert item is not None
+            assert item.policy == policy
+
+
+def test_a_client_leaves_the_policy_to_its_server() -> None:
+    assert "policy" not in item_document(new_item({"title": "a"}))
+    assert item_document(new_item({"title": "a", "policy": "queue"}))["policy"] == "queue"
+    assert item_document(NewItem(title="a"))["policy"] == "queue"
+
+
+def test_add_says_why_an_arrival_did_not_coalesce_or_supersede(chosen: Command) -> None:
+    chosen.ok("add", "first", "--lane", "issue:a#1", "--agent", "coder")
+    said = chosen("add", "second", "--lane", "issue:a#1", "--agent", "critic").out
+    assert "coalesce: nothing of critic is on the lane that takes messages, so the item waits" in said
+    said = chosen("add", "third", "--lane", "issue:a#1", "--agent", "boss", "--policy", "supersede").out
+    assert "supersede: no item of boss with this policy is on the lane, so nothing is replaced" in said
+
+
+def test_a_policy_that_does_not_exist_is_refused_with_its_place(il: Command) -> None:
+    (il.directory / "interlock.toml").write_text('[policies.lanes]\n"issue:" = "first"\n')
+    answer = il("add", "some work")
+    assert answer.code == 2
+    assert "The policy 'first' in [policies.lanes]" in answer.err
+    (il.directory / "interlock.toml").write_text('[policies.labels]\nbug = "queue"\n')
+    assert "[policies.labels]" in il("add", "some work").err
