@@ -204,13 +204,17 @@ def test_so_many_claims_wait(serving: Serving, monkeypatch: pytest.MonkeyPatch, 
     assert not serving.server._waiting
 
 
-def test_so_many_streams_are_open(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "STREAMS_MAX", 1)
-    with connected(serving, head(serving, path="/v1/events/stream")) as sock:
+@pytest.mark.parametrize("name", ["STREAMS_MAX", "STREAMS_PER_TOKEN_MAX"])
+def test_so_many_streams_are_open(serving: Serving, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(streams, name, 1)
+    sent = head(serving, path="/v1/events/stream")
+    token = sent.decode().partition("Bearer ")[2].split()[0]
+    with connected(serving, sent) as sock:
         sock.recv(1_000)
         eventually(lambda: serving.server.streams.open == 1)
-        stream = ask(serving.url, "GET", f"{ROOT}/events/stream", token=serving.token())
-        assert stream.status == 429
+        assert ask(serving.url, "GET", f"{ROOT}/events/stream", token=token).status == 429
+        other = ask(serving.url, "GET", f"{ROOT}/events/stream", token=serving.token())
+        assert other.status == (429 if name == "STREAMS_MAX" else 200)
 
 
 # -- heads that can be read in two ways ---------------------------------------------------------------

@@ -59,6 +59,8 @@ T = TypeVar("T")
 
 #: How many values the JSON of a body may have.
 VALUES_MAX = 500_000
+#: A list that may be longer is made and written by these threads, so many at once: Python computes in one.
+LONG_ROWS, LONG_THREADS = 500, 2
 #: A larger body is parsed in a thread, so many at once.
 LARGE_BYTES, PARSE_THREADS = 16 << 10, 2
 #: How many requests are carried out at once; whoever waits for work or events takes no place. A SQLite file
@@ -122,6 +124,8 @@ class Server:
         self._ready = SharedLook(ready, "ready", kept_s=READY_KEPT_S)
         # On SQLite it takes memory that grows with the store.
         self._checks = SharedLook(self._doctor, "doctor")
+        # And long lists made.
+        self._long_limiter = anyio.CapacityLimiter(LONG_THREADS)
         # And large bodies parsed.
         self._parse_limiter = anyio.CapacityLimiter(PARSE_THREADS)
         #: What ends the claims that wait, by token; and the tokens that were found to let nobody in.
@@ -167,6 +171,8 @@ class Server:
         work = partial(self._carry_out, case, given, bearer, kept, left)
         if case.name == "unwanted" or case.path.startswith("/series"):  # they ask GitHub
             return await anyio.to_thread.run_sync(work, limiter=self._github_limiter)
+        if _is_long(case, given):
+            return await anyio.to_thread.run_sync(work, limiter=self._long_limiter)
         if case.name == "doctor":
             return to_json(await self._checks.result()), False
         if case.name in TOGETHER and self.service.shares_commits:
@@ -190,7 +196,10 @@ class Server:
         gone = asyncio.Event()
         async with _watching(request, gone) if case.name == "next" else nullcontext():
             answer = await self.call(bearer, case.name, given, kept, gone, left)
-        return _answer(case, answer, tags.of_answer(case, answer))
+        written = partial(_answer, case, answer, tags.of_answer(case, answer))
+        if _is_long(case, given):
+            return await anyio.to_thread.run_sync(written, limiter=self._long_limiter)
+        return written()
 
     def _arguments(self, case: UseCase, request: Request, bearer: Bearer, value: Any) -> dict[str, Any]:
         """What a request says, `value` being its body."""
@@ -543,6 +552,19 @@ async def _watching(request: Request, gone: asyncio.Event) -> AsyncIterator[None
         task.cancel()
 
 
+def _is_long(case: UseCase, given: Mapping[str, Any]) -> bool:
+    """Whether a list is asked for that may be long."""
+    if case.writes:
+        return False
+    return max((each for each in map(_rows, given.items())), default=0) > LONG_ROWS
+
+
+def _rows(argument: tuple[str, Any]) -> int:
+    name, value = argument
+    rows: int = value if name == "limit" else getattr(value, "limit", 0)
+    return rows
+
+
 def _parsed(body: bytes) -> Any:
     try:
         return parse(body or b"{}", values_max=VALUES_MAX)
@@ -625,7 +647,7 @@ def application(
         lifespan=life,
         redirect_slashes=False,
     )
-    for case in USE_CASES:
+    for case in sorted(USE_CASES, key=lambda case: case.name not in TOGETHER):  # they are tried in order
         app.add_route(ROOT + case.path, _handler(server, case), methods=[case.method])
     app.add_route(f"{ROOT}/events/stream", _wrapped(server.events), methods=["GET"])
     app.add_route("/webhooks/github", _wrapped(server.webhook), methods=["POST"])

@@ -20,6 +20,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 HEAD_S = 10.0
 #: How many connections one address may have; proxies that are trusted have no limit of their own.
 PER_ADDRESS_MAX = 1_000
+#: How many headers a request may have, and how many chunks a body without a length.
+HEADERS_MAX, CHUNKS_MAX = 100, 1_024
 #: How often the log says that connections cannot be accepted.
 REFUSALS_S = 60.0
 
@@ -75,11 +77,25 @@ class Refusals:
 
 
 class _Lines(ReceiveBuffer):
-    """What was received, of which a head has one length: h11 makes one of two that are equal."""
+    """What was received. A head has few lines and one length, of which h11 makes one if two are equal; and a
+    body has few chunks: h11 takes longer for an empty header or a chunk of one byte than somebody to send it.
+    """
+
+    _chunks = 0
+
+    def maybe_extract_next_line(self) -> bytearray | None:
+        line = super().maybe_extract_next_line()
+        self._chunks += line is not None
+        if self._chunks > CHUNKS_MAX:
+            raise h11.RemoteProtocolError("too many chunks", 400)
+        return line
 
     def maybe_extract_lines(self) -> list[bytearray] | None:
         lines: list[bytearray] | None = super().maybe_extract_lines()
         if lines is not None:
+            self._chunks = 0
+            if len(lines) > HEADERS_MAX + 1:
+                raise h11.RemoteProtocolError("too many headers", 431)
             lengths = [line for line in lines if line[:15].lower() == b"content-length:"]
             if len(lengths) > 1 or (lengths and b"," in lengths[0]):
                 raise h11.RemoteProtocolError("more than one Content-Length", 400)
@@ -116,6 +132,12 @@ def protocol(crowd: Crowd) -> type[asyncio.Protocol]:
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             self._watch()
+
+        def send_400_response(self, msg: str) -> None:
+            if self.conn.our_state is h11.SEND_RESPONSE or self.conn.our_state is h11.IDLE:
+                super().send_400_response(msg)
+            else:  # the answer is under way, or was sent
+                self.transport.abort()
 
         @property
         def _address(self) -> str:

@@ -6,7 +6,6 @@ escapes. A request for a name that is not one of the server's own is refused too
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
@@ -61,10 +60,10 @@ class Gate:
 
 def refused(scope: Scope, hosts: Collection[str] | None) -> Problem | None:
     """Why a request is not let through."""
-    names = Counter(name for name, _ in scope["headers"])
-    if twice := next((name for name in ONCE if names[name] > 1), None):
+    names = [name for name, _ in scope["headers"]]
+    if len(set(names)) < len(names) and (twice := next((n for n in ONCE if names.count(n) > 1), None)):
         return Problem("bad_request", f"The header {twice.decode()} is there twice.", "Send it once.")
-    if names[b"content-length"] and names[b"transfer-encoding"]:
+    if b"transfer-encoding" in names and b"content-length" in names:
         return Problem("bad_request", "The body has two lengths.", "Send Content-Length alone.")
     path = scope["path"]
     if not path.isascii() or scope.get("raw_path", path.encode()) != path.encode() or "//" in path:

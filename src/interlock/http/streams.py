@@ -22,7 +22,7 @@ from interlock.service.contract import EventView, to_json
 
 #: An event stream says something at least this often, so that nobody in between closes it.
 KEEPALIVE_S = 15.0
-STREAMS_MAX = 200
+STREAMS_MAX, STREAMS_PER_TOKEN_MAX = 200, 100
 _EVENTS_AT_ONCE = 500
 
 Sent = list[tuple[int, bytes]]
@@ -65,7 +65,7 @@ class Streams:
                 f"The history has no event {after}, its newest is {last}: it was set back, or pruned.",
                 "Read anew what you follow, then ask without Last-Event-ID and after.",
             )
-        if self.open >= STREAMS_MAX:
+        if self._is_full(token):
             raise Problem(
                 "too_many_requests", "Too many streams are open.", "Close some, or ask again later."
             )
@@ -73,8 +73,11 @@ class Streams:
             self._stream(after, token), headers={"X-Accel-Buffering": "no"}
         )  # for nginx
 
+    def _is_full(self, token: str) -> bool:
+        return self.open >= STREAMS_MAX or self.tokens[token] >= STREAMS_PER_TOKEN_MAX
+
     async def _stream(self, after: int, token: str) -> AsyncIterator[bytes]:
-        if self.open >= STREAMS_MAX:
+        if self._is_full(token):
             return  # others began since; the client comes again
         self.open += 1
         self.tokens[token] += 1
