@@ -403,3 +403,59 @@ def test_a_person_at_the_bound_makes_a_follow_up_as_ever(scene: Scene) -> None:
     follow_up = scene.done(lease).follow_up
     assert follow_up is not None
     assert scene.statuses(follow_up, heir) == ["pending", "deferred"]
+
+
+# -- what a claim sweeps before it looks ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["blocked", "project paused", "gated"])
+def test_behind_an_owner_that_nobody_may_start_the_same_agent_is_told_that_it_may_pass(
+    scene: Scene, how: str
+) -> None:
+    scene.idle("coder")
+    owner = scene.put("owner", lane=LANE, agent="coder", project="frozen")
+    item = scene.put("next", lane=LANE, agent="coder", type="look")
+    if how == "blocked":
+        scene.service.block(item=owner, blocker="acme/app#3", why="blocked by")
+    elif how == "gated":
+        series = "series:acme/app/RFC-093"
+        scene.service.set_gate(LANE, series=series, open=False, exempt=["look"], why="not its turn")
+    else:
+        scene.service.pause_project("frozen", paused=True, why="release day")
+    assert "a claim of coder may overtake it" in scene.service.why(item).why
+    assert scene.claim("coder").item.id == item
+
+
+@pytest.mark.parametrize("limit", ["agent", "pool"])
+def test_a_run_whose_lease_is_over_counts_against_no_limit(scene: Scene, limit: str) -> None:
+    if limit == "pool":
+        scene.service.set_pool("gpu", max_concurrency=1)
+        scene.service.set_agent("coder", pool="gpu")
+    else:
+        scene.service.set_agent("coder", max_concurrency=1)
+    scene.put_running("lost", agent="coder", max_attempts=1, lease_s=10)
+    item = scene.put("next", agent="coder")
+    assert "1 of 1 runs" in scene.service.why(item).why
+    scene.clock.advance(11)
+    assert "coder's next claim takes it" in scene.service.why(item).why
+    assert scene.claim("coder").item.id == item
+
+
+def test_an_overdue_item_of_higher_priority_goes_first(scene: Scene) -> None:
+    lost = scene.put_running("lost", agent="coder", priority=9, lease_s=10)
+    item = scene.put("next", agent="coder")
+    assert "coder's next claim takes it" in scene.service.why(item).why
+    scene.clock.advance(11)
+    assert "with up to 1 ahead of it" in scene.service.why(item).why
+    assert scene.claim("coder").item.id == lost.item.id
+
+
+def test_behind_an_owner_that_was_not_claimed_in_time_it_gets_the_lane(scene: Scene) -> None:
+    scene.idle("coder")
+    owner = scene.put("owner", lane=LANE, agent="coder", claim_within_s=10)
+    item = scene.put("next", lane=LANE, agent="cto")
+    scene.clock.advance(11)
+    why = scene.service.why(item).why
+    assert f"behind item {owner}, which was not claimed in time" in why
+    assert f"item {owner} is ended and it gets the lane" in why
+    assert scene.claim("cto").item.id == item

@@ -11,7 +11,7 @@ stores, and does to every item what was predicted for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -190,13 +190,22 @@ class Prediction(Record):
         """Whether a claim may take the lane from this owner now."""
         return self.overtaken_us is not None and self.overtaken_us <= self.facts.now_us
 
+    def gives_way_to(self, agent: str) -> bool:
+        """Whether this owner, if it can be overtaken, makes room for a claim of an agent.
+
+        Who asks is known and there by then: an owner for that agent makes room only if it cannot start."""
+        if self.closed or self.item.spec.agent_key != agent:
+            return True
+        known = (self.facts.agents or {}).get(agent)
+        return known is not None and not can_do(known, self.item)
+
     def takes(self, agent: str) -> bool:
         """Whether a claim of this agent may start it now."""
         owner = self.owner
         if self.overdue or (owner is not None and not owner.can_be_overtaken):
             return False
-        if owner is not None and not owner.closed and owner.item.spec.agent_key == agent:
-            return False  # an agent that asks is known by then, and the owner waits for it alone
+        if owner is not None and not owner.gives_way_to(agent):
+            return False
         return not self.closed and self.takers is not None and self.takers.takes(agent)
 
 
@@ -393,6 +402,53 @@ def no_label(item: Item) -> Hindrance:
 def _label_options(item: Item, held: tuple[str, ...] = ()) -> str:
     """The options that give an agent the labels it has and those it lacks: they are set as a whole."""
     return " ".join(f"--label {label}" for label in dict.fromkeys((*held, *item.spec.labels)))
+
+
+def can_do(agent: Agent, item: Item) -> bool:
+    """Whether an agent does the type of an item and has its labels."""
+    typed = not agent.types or item.spec.type in agent.types
+    return typed and (item.held or set(item.spec.labels) <= set(agent.labels))
+
+
+# -- what a claim sweeps before it looks ----------------------------------------------------------
+
+
+def without_late_runs(agents: Mapping[str, Agent], late: Iterable[Item]) -> dict[str, Agent]:
+    """The agents without the runs whose time is over: a claim ends those before it counts."""
+    found = dict(agents)
+    for item in late:
+        agent = found.get(item.state.run_agent or "")
+        if agent is None or item.state.run is None:
+            continue
+        edits = item.spec.type == EDIT_TYPE
+        found[agent.key] = replace(
+            agent, running=agent.running - 1, editing=agent.editing - (1 if edits else 0)
+        )
+        for each in list(found.values()):
+            if agent.pool is not None and each.pool == agent.pool and not edits:
+                found[each.key] = replace(each, pool_running=each.pool_running - 1)
+    return found
+
+
+def made_ready(late: Item, snapshot: Snapshot, now_us: int, timing: Timing) -> list[Item]:
+    """What can be claimed once the time of an item that is over has moved it."""
+    spare = tuple(ItemId(NEWEST + n) for n in range(snapshot.spare_ids({late.id}, now_us)))
+    after = decide(snapshot, [Expire(item=late.id)], now_us, timing, spare).after
+    before = snapshot.items
+    return [
+        item
+        for item in after.values()
+        if item.state.ready
+        and not item.state.gated
+        and not (item.id in before and before[item.id].state.ready)
+    ]
+
+
+def goes_before(other: Item, item: Item) -> bool:
+    """Whether another item that can be claimed is before this one in its queue."""
+    keys = (NO_AGENT, item.spec.agent_key) if item.spec.agent_key else (NO_AGENT,)
+    first = (other.spec.sort_key, other.id) < (item.spec.sort_key, item.id)
+    return first and other.id != item.id and other.spec.agent_key in keys
 
 
 # -- owners ---------------------------------------------------------------------------------------

@@ -269,6 +269,8 @@ def _deferred(prediction: Prediction) -> tuple[str, str]:
     lane = f"lane {item.spec.lane}"
     if owner is None:
         return f"waits on {lane}, which has lost its owner", "the next sweep promotes the first in line"
+    if (late := _unclaimed(prediction)) is not None:
+        return late
     place = "next in line" if ahead == 0 else f"behind {_counted(ahead)} more in line"
     moves = "it moves up" if ahead == 0 else "the line moves up"
     onward = _lane_of_owner(owner, moves)
@@ -281,6 +283,18 @@ def _deferred(prediction: Prediction) -> tuple[str, str]:
         return f"is {place} on {lane}, {who}, {ends}", onward
     waits = f"is {place} on {lane} behind item {held.id}, which {_unstarted(owner)}"
     return waits, onward + _overtaking(prediction)
+
+
+def _unclaimed(prediction: Prediction) -> tuple[str, str] | None:
+    """What waits behind an owner that nobody claimed in time: the next look ends that one."""
+    item, owner = prediction.item, prediction.owner
+    fate = owner.fates.get(End.TIME) if owner is not None and owner.overdue else None
+    if owner is None or fate is None or owner.item.state.run is not None or not fate.item.terminal:
+        return None
+    waits = f"is in line on lane {item.spec.lane} behind item {owner.item.id}, which was not claimed in time"
+    heir = fate.holder
+    gets = "it gets the lane" if heir is not None and heir.id == item.id else "the line moves up"
+    return waits, f"{NEXT_LOOK} item {owner.item.id} is ended and {gets}"
 
 
 def _unstarted(owner: Prediction) -> str:
@@ -296,7 +310,7 @@ def _overtaking(prediction: Prediction) -> str:
     owner, takers = prediction.owner, prediction.takers
     if owner is None or takers is None or takers.nobody or prediction.closed:
         return ""
-    if takers.agent and takers.agent == owner.item.spec.agent_key:
+    if takers.agent and not owner.gives_way_to(takers.agent):
         return ""  # whoever could overtake it starts the owner instead
     who = takers.agent or "another agent"
     first = " that can start none before it" if prediction.facts.ahead else ""

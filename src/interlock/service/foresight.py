@@ -7,12 +7,23 @@ from collections.abc import Mapping, Sequence
 
 from interlock.core.ledger import Snapshot
 from interlock.core.model import AHEAD_MAX, Item, ItemId
-from interlock.core.plans.model import Plan, plan_of_lane
-from interlock.core.prediction import Facts, Member, Prediction, Series, predict
+from interlock.core.plans.model import EDIT_TYPE, Plan, plan_of_lane
+from interlock.core.prediction import (
+    Facts,
+    Member,
+    Prediction,
+    Series,
+    goes_before,
+    made_ready,
+    predict,
+    without_late_runs,
+)
 from interlock.core.states import ItemStatus
 from interlock.store.port import Store
 
 _STARTABLE = (ItemStatus.PENDING, ItemStatus.DEFERRED)
+#: How much of what is overdue is looked at.
+LATE_MAX = 20
 #: Statuses of tasks whose unmet dependencies are told.
 _WAITED = (ItemStatus.WAITING, ItemStatus.CANCELLED, ItemStatus.FAILED)
 
@@ -23,14 +34,19 @@ def foresee(store: Store, item: Item) -> Prediction:
     near = [item, *(i for i in snapshot.items.values() if i.active)]
     plans = {i.spec.plan for i in near} | {plan_of_lane(i.spec.lane or "") for i in near}
     found = [p for plan in plans if plan is not None and (p := store.plan(plan)) is not None]
+    now_us = store.now_us()
     startable, waited = item.status in _STARTABLE, item.spec.plan and item.status in _WAITED
     named = {i.spec.agent_key for i in near if i.spec.agent_key}
+    late = _late(store, now_us) if startable else []
+    agents = {a.key: a for a in store.limited_agents(sorted(named))} if startable else {}
     facts = Facts(
-        now_us=store.now_us(),
+        now_us=now_us,
         snapshot=snapshot,
         timing=store.timing,
-        ahead=store.ahead_of(item) if startable else 0,
-        agents={a.key: a for a in store.limited_agents(sorted(named))} if startable else {},
+        ahead=min(AHEAD_MAX, store.ahead_of(item) + _swept_ahead(store, item, late, now_us))
+        if startable
+        else 0,
+        agents=without_late_runs(agents, late),
         presence=store.presence(sorted(named)) if startable and named else {},
         paused_projects=store.paused_projects() if startable else {},
         blocks=tuple(store.blocks_of(item.spec.lane, [i.id for i in near])) if startable else (),
@@ -40,6 +56,25 @@ def foresee(store: Store, item: Item) -> Prediction:
         last_ends={p.id: _last_end(store, p) for p in found if p.edit_item in snapshot.items},
     )
     return predict(item, facts)
+
+
+def _late(store: Store, now_us: int) -> list[Item]:
+    """What a claim would sweep before it looks, up to a bound."""
+    found = store.named_items(store.due(LATE_MAX))
+    return [item for item in found.values() if item.overdue(now_us)]
+
+
+def _swept_ahead(store: Store, item: Item, late: Sequence[Item], now_us: int) -> int:
+    """How many items that the sweep makes ready go before this one in the queue."""
+    if item.status is not ItemStatus.PENDING:
+        return 0
+    ready: dict[ItemId, Item] = {}
+    for each in late:
+        elsewhere = each.spec.lane is None or each.spec.lane != item.spec.lane
+        if elsewhere and each.spec.plan is None and each.spec.type != EDIT_TYPE and each.id != item.id:
+            made = made_ready(each, store.look(each.id), now_us, store.timing)
+            ready |= {other.id: other for other in made}
+    return sum(goes_before(other, item) for other in ready.values())
 
 
 def _series(store: Store, item: Item, snapshot: Snapshot) -> Series:
