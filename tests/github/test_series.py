@@ -49,7 +49,6 @@ def test_the_first_is_assigned_and_the_others_wait_in_order(desk: SeriesDesk) ->
     assert desk.view().state == "assigned"
 
 
-@both
 def test_a_merged_pull_request_promotes_the_next_one(desk: SeriesDesk) -> None:
     first, second = desk.issue(1), desk.issue(2)
     desk.reconcile()
@@ -207,7 +206,6 @@ class TestObserve:
 
 
 class TestUnassignedByHand:
-    @both
     def test_the_first_look_releases_it_unless_somebody_may_be_swapping(self, desk: SeriesDesk) -> None:
         first, second = desk.issue(1), desk.issue(2)
         desk.reconcile()
@@ -413,7 +411,6 @@ def test_a_dropped_assignment_is_said_and_promotes_nobody(desk: SeriesDesk) -> N
     assert desk.assigned() == {}
 
 
-@both
 def test_each_promotion_is_told_once_where_the_rollout_says_so(desk: SeriesDesk) -> None:
     desk.mode(Mode.COMMENT)
     first, second = desk.issue(1), desk.issue(2)

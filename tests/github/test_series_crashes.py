@@ -20,7 +20,7 @@ from tests.github.test_series_stories import CYCLE_S, Died, opened
 
 EVERY = bool(os.environ.get("INTERLOCK_SERIES_CRASHES"))
 #: From one step to the next, by store. The rules are the same on all; SQLite is the quickest.
-STRIDES = {"sqlite": 1, "postgres18": 1 if EVERY else 6, "git": 1 if EVERY else 7}
+STRIDES = {"sqlite": 1, "postgres18": 1 if EVERY else 6, "git": 1 if EVERY else 9}
 STEPS_MAX = 400
 
 
