@@ -3,6 +3,7 @@ the server for the buffers or the rows of every statement before they run it."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -46,6 +47,14 @@ class Costs:
     touched: dict[str, int] = field(default_factory=dict)
     watching: bool = False
     measure: Callable[[dict[str, Any]], int] = buffers
+    #: How often each statement is looked at, at most.
+    looks: int = 1_000_000
+    looked: Counter[str] = field(default_factory=Counter)
+
+    def wants(self, text: str) -> bool:
+        """Whether to look at a statement now."""
+        self.looked[text] += self.watching
+        return self.watching and self.looked[text] <= self.looks
 
     def note(self, text: str, touched: int) -> None:
         name = self.names.get(text, text)
@@ -67,7 +76,7 @@ class Watched(Connection):
     costs: Costs
 
     def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
-        if self.costs.watching and isinstance(query, Statement) and not query.startswith("LOCK"):
+        if isinstance(query, Statement) and not query.startswith("LOCK") and self.costs.wants(query):
             plans = _custom(self, query, params), _generic(self, query, params), _kept(self, query, params)
             self.costs.note(query, max(self.costs.measure(plan) for plan in plans if plan is not None))
         return super().execute(query, params, **options)

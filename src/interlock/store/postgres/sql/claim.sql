@@ -21,9 +21,12 @@ WITH RECURSIVE asked AS MATERIALIZED (
             (SELECT true FROM interlock.items WHERE status = 'pending' AND claim_by_us <= c.now_us AND claim_by_us > c.since_us
                 ORDER BY claim_by_us LIMIT 1),
             (SELECT true FROM interlock.plans WHERE deadline_us <= c.now_us ORDER BY deadline_us LIMIT 1), false) AS due,
+        -- In the whole order of their index: another one has the lanes in order, too, of all agents.
         CASE WHEN c.front IS NULL THEN
-            (SELECT lane FROM interlock.items WHERE status = 'deferred' AND agent_key = %(agent)s ORDER BY lane LIMIT 1) IS NOT NULL
-            OR (SELECT lane FROM interlock.items WHERE status = 'deferred' AND agent_key = '' ORDER BY lane LIMIT 1) IS NOT NULL
+            (SELECT lane FROM interlock.items WHERE status = 'deferred' AND agent_key = %(agent)s
+                ORDER BY lane, position, ticket, id LIMIT 1) IS NOT NULL
+            OR (SELECT lane FROM interlock.items WHERE status = 'deferred' AND agent_key = ''
+                ORDER BY lane, position, ticket, id LIMIT 1) IS NOT NULL
         ELSE false END AS rivals
         FROM (SELECT coalesce(%(now_us)s, interlock.clock_us()) AS now_us, %(front)s::bigint AS front, %(since_us)s::bigint AS since_us WHERE interlock.expect({schema})) AS c OFFSET 0
     ) AS w LEFT JOIN interlock.agents a ON a.key = %(agent)s

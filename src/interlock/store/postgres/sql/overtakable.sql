@@ -2,11 +2,12 @@
 -- again under lock. It goes from line to line in which this agent, or anyone, waits: other owners cost nothing, nor do long lines.
 WITH RECURSIVE waited(agent, lane) AS (
     SELECT whose.agent, (SELECT i.lane FROM interlock.items i
-        WHERE i.status = 'deferred' AND i.agent_key = whose.agent ORDER BY i.lane LIMIT 1)
+        WHERE i.status = 'deferred' AND i.agent_key = whose.agent ORDER BY i.lane, i.position, i.ticket, i.id LIMIT 1)
     FROM unnest(ARRAY['', %(agent)s]) AS whose(agent)
     UNION ALL
     SELECT w.agent, (SELECT i.lane FROM interlock.items i
-        WHERE i.status = 'deferred' AND i.agent_key = w.agent AND i.lane > w.lane ORDER BY i.lane LIMIT 1)
+        WHERE i.status = 'deferred' AND i.agent_key = w.agent AND i.lane > w.lane
+        ORDER BY i.lane, i.position, i.ticket, i.id LIMIT 1)
     FROM waited w WHERE w.lane IS NOT NULL
 ),
 stuck AS MATERIALIZED (

@@ -1,4 +1,7 @@
--- Tasks of plans being cancelled that have not ended and were not asked to stop.
-SELECT t.item FROM interlock.plans p JOIN interlock.tasks t ON t.plan = p.id
-    JOIN interlock.items i ON i.id = t.item AND i.status IN ('waiting', 'deferred', 'pending', 'in_progress') AND coalesce(i.cancel_into, 'pending') = 'pending'
-WHERE p.status = 'cancelled' AND p.ended_us IS NULL LIMIT %(limit)s
+-- Tasks of plans being cancelled that have not ended and were not asked to stop. From the plans to their items, each by its key: the
+-- server might begin with all items.
+SELECT t.item FROM interlock.plans p CROSS JOIN LATERAL (SELECT item FROM interlock.tasks WHERE plan = p.id OFFSET 0) AS t
+WHERE p.status = 'cancelled' AND p.ended_us IS NULL AND (
+    SELECT i.status IN ('waiting', 'deferred', 'pending', 'in_progress') AND coalesce(i.cancel_into, 'pending') = 'pending'
+    FROM interlock.items i WHERE i.id = t.item)
+LIMIT %(limit)s
