@@ -69,6 +69,8 @@ class Refusals:
         self._tell, self._next_s = tell, 0.0
 
     def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if "_start_serving" in context["message"] and isinstance(context.get("exception"), ValueError):
+            return  # asyncio tries to accept again, and the server has closed its socket meanwhile
         if "socket.accept()" not in context["message"]:
             loop.default_exception_handler(context)
         elif loop.time() >= self._next_s:
