@@ -229,7 +229,7 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence, Keeping
         """Why a run must not start, by a last look at where its item came from. None if it may.
 
         Else its item is cancelled, or waits, and the run should be released. Where nobody can look, it may.
-        Raises `LeaseLost` if the run is over.
+        A run that is over is refused.
         """
         handle = read_handle(run)
         item = self._item_of(handle)
