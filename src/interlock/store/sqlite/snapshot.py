@@ -77,7 +77,10 @@ def read(reads: SqliteReads, load: Load, seen_keys: SeenKeys) -> Snapshot:
 
 
 def _held_back(reads: SqliteReads, items: Mapping[ItemId, Item]) -> frozenset[ItemId]:
-    late = unclaimed(items, reads.now_us())
+    timed = [i for i in items.values() if i.state.claim_by_us is not None]
+    if not timed:
+        return frozenset()
+    late = unclaimed({i.id: i for i in timed}, reads.now_us())
     return frozenset(row[0] for row in reads.database.rows("held_back", items=late)) if late else frozenset()
 
 
