@@ -59,7 +59,8 @@ def checked(new: NewItem) -> NewItem:
     if new.message is not None:
         names.check_message(new.message)
     names.check_cause(new.reason, new.url)
-    names.check_text("said", new.said, names.NAME_MAX_CHARS)
+    if new.said != "":
+        names.check_text("said", new.said, names.NAME_MAX_CHARS)
     if new.message is None and (new.reason or new.url):
         raise InvalidInput(
             "A reason and a url belong to a message, and no message was given.", "Give a message too."

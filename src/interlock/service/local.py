@@ -132,7 +132,9 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence, Keeping
         check_batch("items", items, NewItem)
         if not items:
             return []
-        new = [self._policies.applied(checked(i)) for i in items]
+        new = [checked(i) for i in items]
+        if self._policies is not NO_POLICIES:
+            new = [self._policies.applied(each) for each in new]
         tickets = self.store.tickets(len(new))
         keys = tuple((n.project, n.dedupe_key) if n.dedupe_key is not None else None for n in new)
         lanes = tuple(sorted({n.lane for n in new if n.lane is not None}))
