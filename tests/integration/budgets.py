@@ -15,9 +15,9 @@ from interlock.testing.postgres import PostgresServer
 from tests.integration.call_costs import SERVER, Cost, Costs, measure, on_postgres, on_sqlite, prepare
 
 TOLERANCE = 0.05
-#: Units of which a little more means nothing: PostgreSQL aligns its log, and tidies up pages when
-#: it likes. In a batch of a hundred any other growth is far above.
-SLACK = {"wal_bytes": 80}
+#: Units of which a little more means nothing: PostgreSQL aligns its log and tidies up at will; on SQLite
+#: a row may touch the page beside its own. In a batch of a hundred any other growth is far above.
+SLACK = {"wal_bytes": 80, "wal_pages": 3}
 FILE = Path(__file__).with_suffix(".toml")
 POSTGRES = {"postgres16": 16, "postgres18": 18}
 DATABASES = ("sqlite", *POSTGRES)

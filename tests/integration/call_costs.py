@@ -5,7 +5,8 @@
 | `round_trips` | answers of the server, counted on the wire | none: the database is in the process |
 | `statements` | statements that the server completed | statements that ran, one for each row of a batch |
 | `rows_written` | rows inserted, updated and deleted, also by triggers | the same |
-| `wal_bytes` | how far the log of the server moved | how much the file of the log grew, in whole pages |
+| `wal_bytes` | how far the log of the server moved | |
+| `wal_pages` | | pages that were written to the log |
 | `buffers` | pages of tables, indexes and sequences of ours that were asked for | pages that were asked for |
 | `plan_nodes` | nodes in the plans of all statements that ran | lines of their query plans |
 | `python_calls` | calls of functions of the package `interlock` | the same |
@@ -56,6 +57,8 @@ LEASE_S = 3_600.0
 SERVER = {"autovacuum": "off", "checkpoint_timeout": "1h", "max_wal_size": "4GB"}
 
 _OURS = f"{Path(interlock.__file__).parent}{os.sep}"
+#: A page in the log of SQLite, with its header.
+_FRAME_BYTES = 4096 + 24
 _INLINED = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>"})
 _ROWS_AND_BUFFERS = """
     SELECT (SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables),
@@ -359,7 +362,7 @@ class SqliteMeter:
         return done, {
             "statements": len(ran),
             "rows_written": rows,
-            "wal_bytes": wal_bytes,
+            "wal_pages": wal_bytes // _FRAME_BYTES,
             "buffers": buffers,
             "plan_nodes": sum(starmap(self._nodes, ran)),
             "python_calls": calls.total(),
