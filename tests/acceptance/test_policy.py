@@ -145,7 +145,8 @@ class TestTrying:
             here, "closed.json", action="closed", issue=issue(state="closed", state_reason="not_planned")
         )
         assert here("policy", "test", closed).out.splitlines()[1:] == [
-            "  It is over (closed_undone): what waits is cancelled, a run in flight is asked to stop."
+            "  It is over (closed_undone): what waits is cancelled, a run in flight is asked to stop.",
+            "  issues.closed: no rule is for it",
         ]
 
     def test_a_comment_and_one_of_somebody_who_may_not_write(self, here: Command):

@@ -705,6 +705,9 @@ CREATE TABLE migrations (
     serves     INTEGER
 ) STRICT;
 
+-- Version 0.1.0 looks for work by the old name before it draws a number, and that refuses it in words.
+CREATE VIEW stuck_owners AS SELECT id, lane, until_us FROM unstarted_owners;
+
 -- Version 0.1.0 draws numbers by the old name, and gets an error that says why.
 CREATE VIEW counters AS SELECT name, value FROM numbers;
 CREATE TRIGGER counters_of_older_versions INSTEAD OF UPDATE ON counters

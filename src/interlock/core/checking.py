@@ -69,6 +69,7 @@ def checked(new: NewItem) -> NewItem:
         names.check_name("dedupe key", new.dedupe_key)
     names.check_text("author", new.author, names.NAME_MAX_CHARS)
     names.check_flag("no_lane", new.no_lane)
+    names.check_flag("policy_open", new.policy_open)
     return replace(
         new,
         agent=names.agent_key(new.agent),

@@ -182,8 +182,8 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence, Keeping
         deadline_s = asked_s + wait_s
         in_vain_s = 0.0
         while True:
-            self._make_known(wish.agent, agent.strip())
             waited_s = int(1000 * (time.monotonic() - asked_s)) / 1000
+            self._make_known(wish.agent, agent.strip())
             claimed, agent_now = self._claim(wish)
             if wish.item is not None and not claimed:
                 self._require_unended(wish.item)

@@ -22,4 +22,6 @@ FROM (
                 AND EXISTS (SELECT 1 FROM json_each(i.labels) AS l WHERE l.value NOT IN (SELECT value FROM json_each(a.labels))))) AS unable
     FROM owners i LEFT JOIN agents a ON a.key = i.agent_key
     WHERE i.status = 'pending' AND i.due_us IS NULL) AS o;
+-- Version 0.1.0 looks for work by the old name before it draws a number, and that refuses it in words.
 DROP VIEW stuck_owners;
+CREATE VIEW stuck_owners AS SELECT id, lane, until_us FROM unstarted_owners;
