@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from interlock.service import sweeper
 from tests.conformance.scene import LANE, Scene
 
 
@@ -121,3 +122,62 @@ def test_the_time_does_not_end_an_item_that_nobody_can_claim(scene: Scene, how: 
     scene.pass_s(31)
     assert (scene.status(item), scene.item(item).reason) == ("cancelled", "unclaimed")
     scene.cancel(heir)
+
+
+@pytest.mark.parametrize("how", HELD_BACK)
+def test_the_time_begins_anew_when_the_item_is_let_go_though_nobody_swept(scene: Scene, how: str) -> None:
+    scene.idle("coder")
+    item = scene.put("work", lane=LANE, agent="coder", claim_within_s=30)
+    hold_back(scene, how, item, on=True)
+    scene.clock.advance(100)
+    hold_back(scene, how, item, on=False)
+    assert scene.item(item).claim_by == scene.clock.in_s(30)
+    scene.pass_s(29)
+    assert scene.status(item) == "pending"
+    scene.pass_s(1)
+    assert (scene.status(item), scene.item(item).reason) == ("cancelled", "unclaimed")
+
+
+@pytest.mark.parametrize("how", HELD_BACK)
+def test_a_hold_that_is_lifted_gives_no_time_to_what_it_did_not_hold(scene: Scene, how: str) -> None:
+    scene.idle("coder")
+    item = scene.put("work", lane=LANE, agent="coder", claim_within_s=30)
+    others = [
+        scene.put("other", project="other", claim_within_s=30),
+        scene.put("other", project="other", agent="bob", claim_within_s=30),
+    ]
+    running = scene.put("runs", project="other", agent="coder", claim_within_s=30)
+    scene.claim("coder", item=running)
+    hold_back(scene, how, item, on=True)
+    scene.clock.advance(30)
+    hold_back(scene, how, item, on=False)
+    scene.service.sweep()
+    assert scene.statuses(item, *others, running) == ["pending", "cancelled", "cancelled", "in_progress"]
+    scene.clock.advance(29)
+    hold_back(scene, how, item, on=False)  # nothing holds it
+    scene.pass_s(1)
+    assert scene.status(item) == "cancelled"
+
+
+def test_what_two_hold_back_has_its_time_when_the_second_lets_go(scene: Scene) -> None:
+    scene.idle("coder")
+    item = scene.put("work", lane=LANE, agent="coder", claim_within_s=30)
+    for how in HELD_BACK:
+        hold_back(scene, how, item, on=True)
+    for how in HELD_BACK:
+        scene.clock.advance(100)
+        hold_back(scene, how, item, on=False)
+    assert scene.item(item).claim_by == scene.clock.in_s(30)
+    assert scene.claim("coder").item.id == item
+
+
+def test_a_sweep_goes_on_behind_many_items_that_are_held_back(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeper, "BATCH", 2)
+    for n in range(3):
+        scene.put(f"held {n}", project="held", claim_within_s=30)
+    scene.service.pause_project("held", paused=True, why="release day")
+    late = scene.put("late", claim_within_s=30)
+    scene.pass_s(30)
+    assert scene.status(late) == "cancelled"

@@ -107,7 +107,7 @@ def between_look_and_lock(patch: pytest.MonkeyPatch, url: str, work: Callable[[]
 
 
 def without_the_guard(patch: pytest.MonkeyPatch) -> None:
-    """Believe the look without a lock. SQLite looks a second time under its lock: it gets the first answer."""
+    """Believe the look without a lock. Under its lock SQLite gets the first answer again."""
     first: list[Any] = []
     found = SqliteStore._overtakable
 

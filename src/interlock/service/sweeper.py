@@ -74,7 +74,8 @@ def move_due(store: Store, swept: Swept) -> None:
         behind = sum(i.state.reason == Reason.UNREACHABLE and i.id not in named for i in decision.settled)
         swept.expired += ended + behind
         swept.reentered += moved - ended
-        if moved == 0 or (len(due) < BATCH and not decision.due_now):
+        stuck = not any(answer.changed for answer in decision.answers)
+        if stuck or (len(due) < BATCH and not decision.due_now):
             return
 
 

@@ -136,6 +136,9 @@ class PostgresStore(PostgresReads):
         whose = {"agent": agent.key, "now_us": self.database.given_now()}
 
         def work(conn: Connection) -> Agent:
+            if "paused_why" in named and agent.paused_why is None:
+                conn.execute(self.database.sql["lock_agent"], whose)  # before its items, as claims do
+                conn.execute(self.database.sql["renew_times_to_claim"], {"project": None, **whose})
             conn.execute(self.database.sql["set_agent"], params)
             made = agent_from_row(self._ask(conn, "agent", whose)[0])
             self._log(conn, [line(made)])
@@ -174,8 +177,15 @@ class PostgresStore(PostgresReads):
         return self._in_transaction(work)
 
     def pause_project(self, project: str, why: str | None, event: Event) -> None:
+        whose = {"project": project, "agent": None, "now_us": self.database.given_now()}
+
+        def resume(conn: Connection) -> None:
+            conn.execute(self.database.sql["renew_times_to_claim"], whose)
+            conn.execute(self.database.sql["resume_project"], {"project": project})
+            self._log(conn, [event])
+
         if why is None:
-            self._set("resume_project", {"project": project}, event)
+            self._in_transaction(resume)
         else:
             self._set("pause_project", {"project": project, "why": why}, event)
         self.database.notify()
@@ -218,7 +228,8 @@ class PostgresStore(PostgresReads):
 
         A later statement than the one that locked the lane or the item: it reads all blocks as they are."""
         if lane == NO_LANE:
-            conn.execute(self.database.sql["settle_blocks_of_item"], {"item": item})
+            params = {"item": item, "now_us": self.database.given_now()}
+            conn.execute(self.database.sql["settle_blocks_of_item"], params)
             return
         conn.execute(self.database.sql["settle_blocks_of_lane"], {"lane": lane})
         self.transactions.decide(conn, Load(lanes=(lane,)), Repair(lane=lane))

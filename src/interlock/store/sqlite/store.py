@@ -290,6 +290,8 @@ class SqliteStore(SqliteReads):
         with self.database.write():
             if agent.pool is not None and not self.database.rows("pool", name=agent.pool):
                 raise no_pool(agent.pool)
+            if "paused_why" in named and agent.paused_why is None:
+                self._renew_times_to_claim(agent=agent.key)
             self.database.rows(
                 "set_agent",
                 key=agent.key,
@@ -329,10 +331,15 @@ class SqliteStore(SqliteReads):
     def pause_project(self, project: str, why: str | None, event: Event) -> None:
         with self.database.write():
             if why is None:
+                self._renew_times_to_claim(project=project)
                 self.database.rows("resume_project", project=project)
             else:
                 self.database.rows("pause_project", project=project, why=why)
             self.database.each("insert_event", [event_row(event._replace(at_us=self.now_us()))])
+
+    def _renew_times_to_claim(self, *, project: str | None = None, agent: str | None = None) -> None:
+        """Before a pause is lifted: nobody could claim what it held back."""
+        self.database.rows("renew_times_to_claim", project=project, agent=agent, now_us=self.now_us())
 
     def set_mode(self, rule: ModeRule, event: Event) -> None:
         with self.database.write():
@@ -361,7 +368,7 @@ class SqliteStore(SqliteReads):
     def _settle_blocks(self, lane: str, item: ItemId) -> None:
         """Bring the flags that keep claims from what is blocked into line with its blocks."""
         if lane == NO_LANE:
-            self.database.rows("settle_blocks_of_item", item=item)
+            self.database.rows("settle_blocks_of_item", item=item, now_us=self.now_us())
             return
         self.database.rows("add_lanes", lanes=[lane])
         self.database.rows("settle_blocks_of_lane", lane=lane)
