@@ -197,10 +197,9 @@ def test_a_run_of_a_lost_past_pushes_nothing_though_its_number_is_given_out_agai
         assert "knows no run 1 with this handle" in refused(il, *arming, "--run", zombie, code=5)
     assert il.ok("push", "--run", heir)["commit"] == oid
     # With the store away the fence in git decides alone: it has a hash of the heir's handle.
-    (tmp_path / "lanes.db").rename(tmp_path / "moved.db")
-    (tmp_path / "lanes.db").mkdir()
     commit(tree, {"a": "2"}, "more")
     away = {"INTERLOCK_LANE": LANE, "INTERLOCK_AGENT": "zombie"}
+    away |= {"INTERLOCK_URL": "postgresql://127.0.0.1:1/none", "INTERLOCK_BUSY_TIMEOUT_S": "0.1"}
     assert "Run 1 of heir has armed" in refused(il, "--run", zombie, code=5, env=away)
     assert zombie.rpartition(".")[2] not in git(bare_repository, "log", "--all", "--format=%B")
     assert heir.rpartition(".")[2] not in git(bare_repository, "log", "--all", "--format=%B")
