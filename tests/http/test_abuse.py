@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -11,8 +12,11 @@ import anyio
 import pytest
 
 from interlock.core.model import NewItem, Policy
+from interlock.core.policies import NO_POLICIES, Policies
+from interlock.core.record import replace
 from interlock.http import application, bodies, connections
 from interlock.service.contract import Report
+from interlock.service.local import LocalService
 from interlock.service.usecases import ROOT
 from tests.http.asking import ask, eventually
 from tests.http.serving import Serving
@@ -225,22 +229,44 @@ def test_a_long_text_is_no_multitude_of_values(serving: Serving) -> None:
 # -- what an agent's token reaches ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("named", ["other", None])
-def test_an_agent_cannot_stop_another_agents_run_by_adding_work(serving: Serving, named: str | None) -> None:
-    """Taken out: the look at the policy in `confined`; the run is asked to stop."""
-    service = serving.server.service
-    new = NewItem(title="x", lane="issue:acme/app#1", agent=named or "", policy=Policy.SUPERSEDE)
-    service.add([new])
+#: How an item meets a default policy: by its type, by its lane or by its project.
+DEFAULTS: dict[str, tuple[dict[str, str], Callable[[Policy], Policies]]] = {
+    "none": ({}, lambda _: NO_POLICIES),
+    "type": ({"type": "review"}, lambda policy: Policies(types={"review": policy})),
+    "lane": ({}, lambda policy: Policies(lanes={"issue:": policy})),
+    "project": ({"project": "shop"}, lambda policy: Policies(projects={"shop": policy})),
+}
+
+
+@pytest.mark.parametrize("default", DEFAULTS)
+@pytest.mark.parametrize("policy", [Policy.SUPERSEDE, Policy.LATEST])
+@pytest.mark.parametrize("named", [{"agent": "other"}, {}], ids=["other", "nobody"])
+def test_an_agent_cannot_take_work_from_another_agent_by_adding_some(
+    serving: Serving, named: dict[str, str], policy: Policy, default: str
+) -> None:
+    """Taken out: the look at policies in `_check_added`, or the defaults in `policy_of`; the run is asked to
+    stop, and the waiting item replaced."""
+    more, policies = DEFAULTS[default]
+    service = LocalService(serving.server.service.store, policies=policies(policy))
+    serving.serve(service)
+    old = NewItem(title="x", lane="issue:acme/app#1", policy=policy, **more, **named)  # type: ignore[arg-type]
+    service.add([old])
     (lease,) = service.next("other")
+    waiting = service.add([replace(old, run_after_s=3_600.0)])[0].arrival
     token = serving.token("agent:coder")
-    item = {"title": "y", "lane": "issue:acme/app#1", "policy": "supersede"}
-    item |= {"agent": named} if named else {}
-    answer = ask(serving.url, "POST", f"{ROOT}/items", {"items": [item]}, token=token)
+    payload = {"repository": "acme/app", "issue_number": 1}  # gives the lane
+
+    def added(**given: str) -> Any:
+        item = {"title": "y", "payload": payload, **more, **named, **given}
+        return ask(serving.url, "POST", f"{ROOT}/items", {"items": [item]}, token=token)
+
+    answer = added(policy=policy) if default == "none" else added()
     assert (answer.status, answer.json["code"]) == (403, "not_allowed")
     assert service.renew([Report(run=lease.run)])[0].cancel_requested is False
-    for allowed in ({**item, "agent": "Coder", "policy": "queue"}, {**item, "policy": "latest"}):
-        answer = ask(serving.url, "POST", f"{ROOT}/items", {"items": [allowed]}, token=token)
-        assert answer.status in (200, 409), answer.json
+    assert waiting is not None
+    assert service.show(waiting).item.status == "waiting"
+    assert added(policy="queue").status == 200
+    assert added(agent="Coder", policy=policy).status in (200, 409)
 
 
 def test_a_lost_run_is_not_told_that_it_may_start(serving: Serving) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from interlock.core.checking import check_count
 from interlock.core.errors import NotAllowed, NoToken, TooManyRequests
-from interlock.core.model import HOLD, ItemId, NewItem, Policy, Sender, SenderKind
+from interlock.core.model import HOLD, REPLACEABLE, ItemId, NewItem, Policy, Sender, SenderKind
 from interlock.core.names import agent_key, check_name
 from interlock.core.record import replace
 from interlock.core.row import NamedTuple
@@ -161,19 +161,27 @@ class Bearers:
         if "author" in takes:
             given["author"] = own
         if case.name == "add":
-            if any(item.type == HOLD and agent_key(item.agent or own) != own for item in given["items"]):
+            self._check_added(given["items"], own)
+            given["items"] = [_signed(item, own) for item in given["items"]]
+        return given
+
+    def _check_added(self, items: Sequence[NewItem], own: str) -> None:
+        """`NotAllowed` if an item takes a lane, a run or waiting items from another agent.
+
+        The policy counts that the item gets here, also if it is a default one.
+        """
+        for item in items:
+            if item.type == HOLD and agent_key(item.agent or own) != own:
                 raise NotAllowed(  # it could neither be claimed nor be taken back, and would block the lane
                     f"This token acts for the agent {own}, and the lane would be held by another agent.",
                     f"Hold it with --agent {own}.",
                 )
-            supersedes = [item for item in given["items"] if item.policy == Policy.SUPERSEDE]
-            if any(agent_key(item.agent) != own for item in supersedes):
-                raise NotAllowed(  # its policy stops runs, which only their own agent may
-                    f"This token acts for the agent {own}, and supersede would stop a run of another agent.",
-                    f"Use another policy, such as latest, or add the item for {own}.",
+            if agent_key(item.agent) != own and (policy := self._service.policy_of(item)) in REPLACEABLE:
+                does = "stop a run" if policy is Policy.SUPERSEDE else "replace items"
+                raise NotAllowed(
+                    f"This token acts for the agent {own}, and {policy} would {does} of another agent.",
+                    f"Name another policy, such as queue, or add the item for {own}.",
                 )
-            given["items"] = [_signed(item, own) for item in given["items"]]
-        return given
 
     def _owners_of(self, handles: Sequence[str]) -> set[str]:
         """The agents of these runs, which never change; the service says which runs there are not."""

@@ -127,6 +127,12 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence, Keeping
 
     # -- arrivals ---------------------------------------------------------------------------------
 
+    def policy_of(self, new: NewItem) -> Policy:
+        """The policy that an arrival has here: its own, or a default one if its caller named none."""
+        if self._policies is NO_POLICIES or not new.policy_open:
+            return new.policy
+        return self._policies.applied(checked(new)).policy
+
     def add(self, items: Sequence[NewItem]) -> list[AddView]:
         """Decide on arrivals, in order, in one transaction."""
         check_batch("items", items, NewItem)
