@@ -32,7 +32,11 @@ def test_a_workers_command_asks_and_its_next_run_has_the_answer(il: Command):
     assert il.ok("ls", "--asking")["items"][0]["question"] == "Which branch?"
     assert "Which branch?" in il("why", 1).out
     assert "item 1 asks: Which branch?" in il("top").out
+    assert "item 1 asks a person" in il("lanes").out
+    assert il.ok("lanes")["lanes"][0]["holder"]["asking"] is True
     assert il("next", "--agent", "reviewer").code == 3, "its lane is kept"
+    behind = il("add", "more", "--lane", "branch:main").out
+    assert "item 1 for any agent, asking a person, since" in behind
     il.ok("msg", 1, "main")
     il(*work, "cat $INTERLOCK_MESSAGES")
     told = json.loads(il.ok("show", 1)["runs"][-1]["result"]["stdout"])

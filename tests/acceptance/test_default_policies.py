@@ -9,6 +9,7 @@ from interlock.core.model import NewItem
 from interlock.remote.writing import item_document
 from interlock.service.intake import new_item
 from tests.acceptance.command import Command
+from tests.http.up import Up
 
 SETTINGS = """
 [types.pr_review]
@@ -68,6 +69,42 @@ def test_add_says_why_an_arrival_did_not_coalesce_or_supersede(chosen: Command) 
     assert "coalesce: nothing of critic is on the lane that takes messages, so the item waits" in said
     said = chosen("add", "third", "--lane", "issue:a#1", "--agent", "boss", "--policy", "supersede").out
     assert "supersede: no item of boss with this policy is on the lane, so nothing is replaced" in said
+
+
+def test_add_says_why_latest_leaves_a_run_alone(chosen: Command) -> None:
+    for title in ("first", "second"):
+        answer = chosen.ok("add", title, "--lane", "issue:a#1", "--agent", "coder", "--policy", "latest")
+        if title == "first":
+            assert answer["policy_why"] is None
+            chosen.claim("coder")
+    assert answer["policy_why"] == (
+        "latest: item 1 is running, and only items that have not started are replaced"
+    )
+
+
+def test_the_defaults_of_a_server_hold_for_its_clients(
+    chosen: Command, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clients name no policy, and have settings of their own that say otherwise."""
+    up = Up(chosen.directory)
+    try:
+        client = Command(tmp_path_factory.mktemp("client"), up.url, {"INTERLOCK_TOKEN": up.token})
+        (client.directory / "interlock.toml").write_text('[policies.lanes]\n"issue:" = "reject"\n')
+        to_coder = ("--lane", "issue:a#1", "--agent", "coder")
+        assert client.ok("add", "first", *to_coder)["decision"] == "admitted"
+        assert client.ok("add", "again", *to_coder)["decision"] == "coalesced"
+        said = client("add", "other", "--lane", "issue:a#1", "--agent", "critic").out
+        assert "policy   coalesce: nothing of critic is on the lane that takes messages" in said
+        monkeypatch.chdir(client.directory)
+        monkeypatch.setenv("INTERLOCK_TOKEN", up.token)
+        with interlock.connect(up.url) as il:
+            answer = il.add("python", lane="issue:a#1", agent="third")
+        assert (answer.decision, answer.policy_why) == (
+            "queued",
+            "coalesce: nothing of third is on the lane that takes messages, so the item waits",
+        )
+    finally:
+        up.end()
 
 
 def test_a_policy_that_does_not_exist_is_refused_with_its_place(il: Command) -> None:

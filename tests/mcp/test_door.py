@@ -20,8 +20,9 @@ import pytest
 from mcp import MCPError
 from mcp.client.streamable_http import streamable_http_client
 
-from interlock.core.model import NewItem
+from interlock.core.model import NewItem, Policy
 from interlock.core.names import USUAL_FIELDS
+from interlock.core.policies import Policies
 from interlock.http.application import Annex, Server
 from interlock.http.bearers import WRONG_BURST
 from interlock.http.server import HERE
@@ -217,6 +218,21 @@ def test_an_agents_token_acts_for_that_agent_and_its_own_runs_only(door: Here) -
         message = service.show(1).messages[-1]
         assert (message.sender, message.agent, message.author) == ("agent", "coder", "coder")
         assert model.who_has(lane=LANE)["free"]
+
+
+@pytest.mark.parametrize("policy", [Policy.SUPERSEDE, Policy.LATEST])
+def test_a_default_policy_takes_no_work_from_another_agent(door: Here, policy: Policy) -> None:
+    service = LocalService(door.server.service.store, policies=Policies(lanes={"issue:": policy}))
+    door.serve(service)
+    service.add([NewItem(title="x", lane=LANE, agent="other", policy=policy)])
+    with bearer(door.url, door.token("agent:coder")) as model:
+        for named in ({}, {"policy": policy.value}):
+            refusal = model.refusal("add_item", title="y", lane=LANE, agent="other", **named)
+            assert refusal["code"] == "not_allowed"
+        queued = model.add_item(title="y", lane=LANE, agent="third", policy="coalesce")
+    why = "coalesce: nothing of third is on the lane that takes messages, so the item waits"
+    assert queued["policy_why"] == why
+    assert service.show(1).item.status == "pending"
 
 
 def test_a_token_for_reading_reads_and_no_more(door: Here) -> None:

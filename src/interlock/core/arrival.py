@@ -45,6 +45,7 @@ from interlock.core.model import (
 )
 from interlock.core.names import agent_key
 from interlock.core.plans.model import EDIT_TYPE
+from interlock.core.record import replace
 from interlock.core.states import ItemStatus
 from interlock.core.timing import to_us
 from interlock.core.waking import (
@@ -154,13 +155,32 @@ def _by_policy(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, k
             return _queue(ledger, command, lane, owner, Reason.LANE_QUEUED)
         case Policy.COALESCE:
             other = owner is not None and not owner.answers_to(agent_key(new.agent))
-            return _queue(ledger, command, lane, owner, Reason.DEFERRED if other else Reason.LANE_QUEUED)
+            reason = Reason.DEFERRED if other else Reason.LANE_QUEUED
+            return _explained(_queue(ledger, command, lane, owner, reason), new)
         case Policy.SUPERSEDE | Policy.LATEST:
-            return _replace(ledger, command, lane, owner, kin)
+            return _explained(_replace(ledger, command, lane, owner, kin), new)
         case Policy.REJECT:
             return _queue(ledger, command, lane, owner, Reason.LANE_FREE)
         case other:
             assert_never(other)
+
+
+def _explained(arrival: Arrival, new: NewItem) -> Arrival:
+    """The answer with the reason why an arrival that would coalesce or replace another only waits."""
+    owner = arrival.holder
+    if owner is None or arrival.verdict is not Verdict.QUEUED:
+        return arrival
+    key = agent_key(new.agent)
+    whom = f"of {key}" if key else "addressed to nobody"
+    if _is_kin(owner, new) and owner.spec.lane is None:
+        why = f"item {owner.id} was let through while the lane was only observed, so the item waits"
+    elif new.policy is Policy.COALESCE:
+        why = f"nothing {whom} is on the lane that takes messages, so the item waits"
+    elif _is_kin(owner, new):
+        why = f"item {owner.id} is running, and only items that have not started are replaced"
+    else:
+        why = f"no item {whom} with this policy is on the lane, so nothing is replaced"
+    return replace(arrival, policy_why=f"{new.policy}: {why}")
 
 
 def _due_us(ledger: Ledger, new: NewItem) -> int | None:

@@ -206,6 +206,8 @@ class Arrival(Record):
     arrived: ItemId | None
     holder: Item | None = None
     position: int | None = None
+    #: Why an arrival that would coalesce or replace another did neither.
+    policy_why: str | None = None
 
 
 class Ended(NamedTuple):

@@ -128,6 +128,8 @@ class Holder(TypedDict):
     since: str
     expires_at: str | None
     cancel_requested: bool
+    #: It waits for the answer of a person.
+    asking: bool
 
 
 class Added(Answer):
@@ -140,6 +142,8 @@ class Added(Answer):
     holder: NotRequired[Holder | None]
     #: The place in the line of the lane.
     position: NotRequired[int | None]
+    #: Why it was queued instead of joining or replacing another item.
+    policy_why: NotRequired[str | None]
 
 
 class Sent(Answer):

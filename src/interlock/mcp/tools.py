@@ -378,7 +378,8 @@ class Tools:
         `decision` says what became of it: `admitted` (it can be claimed now), `queued` (it waits in the line
         of its lane at `position`, or for its time), `coalesced` (`item` took it in as a message),
         `superseding` (it replaced older ones), `duplicate` (`item` has the same key, nothing was added) or
-        `observed` (the lane is only watched, so it can be claimed). A refusal with the code `held` means that
+        `observed` (the lane is only watched, so it can be claimed). `policy_why` says why it was queued
+        although its policy is coalesce, supersede or latest. A refusal with the code `held` means that
         the lane is taken and the policy is reject: nothing was added, and `holder` has the lane.
         """
         named: dict[str, Any] = {
@@ -415,6 +416,7 @@ class Tools:
             "item": None if found["item"] is None else shaping.item(found["item"]),
             "holder": holder,
             "position": found["position"],
+            "policy_why": found["policy_why"],
         }
 
     async def send_message(

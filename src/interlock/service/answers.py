@@ -70,6 +70,7 @@ def holder_view(owner: Item | None) -> HolderView | None:
         external=owner.external,
         cancel_requested=state.cancel_into is not None,
         follow_up=owner.follow_up,
+        asking=owner.asking,
     )
 
 
@@ -83,6 +84,7 @@ def add_view(arrival: Arrival, after: Mapping[ItemId, Item]) -> AddView:
         holder=holder_view(holder),
         position=arrival.position,
         arrival=arrival.arrived,
+        policy_why=arrival.policy_why,
     )
 
 

@@ -37,6 +37,8 @@ class HolderView(Record):
     follow_up: bool = False
     #: The work is done outside: the run has no lease, and no `expires_at` unless it has another deadline.
     external: bool = False
+    #: It waits for the answer of a person.
+    asking: bool = False
 
 
 class AddView(Record):
@@ -49,6 +51,8 @@ class AddView(Record):
     position: int | None
     #: The arrival's own item, which differs from `item` if it was coalesced.
     arrival: int | None
+    #: Why an arrival that would coalesce or replace another did neither; else null.
+    policy_why: str | None = None
 
 
 class MessageView(Record):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from interlock.cli.page import Console, Text
 from interlock.cli.views import words
-from interlock.core.model import AHEAD_MAX, Policy, Reason, Verdict
+from interlock.core.model import AHEAD_MAX, Reason, Verdict
 from interlock.service.contract import AddView, WhyView
 from interlock.service.itemview import ItemView
 
@@ -38,24 +38,11 @@ def answer(console: Console, answer: AddView, why: WhyView | None = None) -> Non
     console.print(
         words.facts(
             ("held by", held),
-            ("policy", _why_not(verdict, answer)),
+            ("policy", answer.policy_why),
             ("next", _next(verdict, answer, why)),
             ("type", _to_type(answer, why)),
         )
     )
-
-
-def _why_not(verdict: Verdict, answer: AddView) -> str | None:
-    """Why an arrival that would coalesce or supersede did neither."""
-    item = answer.item
-    if item is None or verdict is not Verdict.QUEUED or answer.holder is None or item.run_at is not None:
-        return None
-    whom = f"of {item.agent}" if item.agent else "addressed to nobody"
-    if item.policy == Policy.COALESCE:
-        return f"coalesce: nothing {whom} is on the lane that takes messages, so the item waits"
-    if item.policy in (Policy.SUPERSEDE, Policy.LATEST):
-        return f"{item.policy}: no item {whom} with this policy is on the lane, so nothing is replaced"
-    return None
 
 
 def _sentence(verdict: Verdict, answer: AddView, why: WhyView | None) -> str:

@@ -152,6 +152,7 @@ def _holder(lane: LaneView, width: int = 10_000) -> Text:
         run = f", run {held.run}"
         return Text(words.shorten(held.agent or "someone", width - len(run)) + run, style="bold green")
     if held is not None:
-        return Text(words.shorten(f"item {held.item} for {held.agent or 'anyone'}", width), style="cyan")
+        waits = " asks a person" if held.asking else f" for {held.agent or 'anyone'}"
+        return Text(words.shorten(f"item {held.item}{waits}", width), style="cyan")
     unreadable = lane.unreadable is not None
     return Text("unreadable, counts as held", style="bold red") if unreadable else Text("")

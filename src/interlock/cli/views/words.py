@@ -108,7 +108,8 @@ def holder(held: HolderView) -> str:
     """Who has a lane, since when and until when."""
     since = at(held.since)
     if held.run is None:
-        return f"item {held.item} for {held.agent or 'any agent'}, not started yet, since {since}"
+        state = "asking a person" if held.asking else "not started yet"
+        return f"item {held.item} for {held.agent or 'any agent'}, {state}, since {since}"
     right = "asked to stop, has" if held.cancel_requested else "lease"
     until = f", {right} until {at(held.expires_at)}" if held.expires_at else ""
     if held.external and not held.cancel_requested:
