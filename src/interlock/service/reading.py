@@ -306,7 +306,8 @@ class Looking:
                 time.sleep(FOLLOW_POLL_S)
 
     def stats(self, *, window_s: float = 3600.0, by: str | None = None) -> StatsView:
-        """Counts now, rates and spans over the window, and its runs by project, type, agent or priority."""
+        """Counts now, rates and spans over the window, and its runs by project, type, agent or priority.
+        It reads the events of the window, up to the newest 20,000."""
         names.check_number("window", window_s, 1, 366 * 24 * 3600)
         group = names.one_of("group", by, StatsBy).value if by is not None else None
         return stats_view(self.store.figures(round(window_s * 1_000_000), group), group)
