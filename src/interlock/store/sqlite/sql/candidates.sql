@@ -25,22 +25,22 @@ queues(item) AS (
             ORDER BY q.type, q.labels, q.plan, q.sort_key LIMIT 1),
         (SELECT q.id FROM queued q WHERE q.agent_key = last.agent_key AND q.project > last.project
             ORDER BY q.project, q.type, q.labels, q.plan, q.sort_key LIMIT 1))
-    FROM queues CROSS JOIN queued last ON last.id = queues.item
+    FROM queues CROSS JOIN queue_of last ON last.id = queues.item
 ),
 -- The best of all queues that fit are in the queues with the best first items, in as many of them at most.
 best(agent_key, project, type, labels, plan) AS (
     SELECT q.agent_key, q.project, q.type, q.labels, q.plan
-    FROM queues CROSS JOIN queued q ON q.id = queues.item CROSS JOIN fitting ON fitting.id = q.id
+    FROM queues CROSS JOIN queue_of q ON q.id = queues.item CROSS JOIN fitting ON fitting.id = q.id
     WHERE q.project NOT IN (SELECT project FROM paused_projects) AND (q.plan = 0 OR q.plan IN (SELECT id FROM open_plans))
     ORDER BY q.sort_key LIMIT :limit
 ),
 -- Lanes with a deferred item that may overtake, from one lane to the next however many items wait on it.
 lines(agent_key, lane) AS (
-    SELECT agent_key, (SELECT min(d.lane) FROM items d
+    SELECT agent_key, (SELECT min(d.lane) FROM items d INDEXED BY items_rivals
         WHERE d.status = 'deferred' AND d.position = 2147483647 AND d.agent_key = meant_for.agent_key)
     FROM meant_for
     UNION ALL
-    SELECT agent_key, (SELECT min(d.lane) FROM items d
+    SELECT agent_key, (SELECT min(d.lane) FROM items d INDEXED BY items_rivals
         WHERE d.status = 'deferred' AND d.position = 2147483647 AND d.agent_key = lines.agent_key AND d.lane > lines.lane)
     FROM lines WHERE lane IS NOT NULL
 ),
@@ -49,7 +49,7 @@ rivals(item, owner, gone, sort_key, place) AS (
     SELECT i.id, owner.id, iif(ifnull(owner.until_us, 0) <= :now_us, owner.agent_key, NULL), i.sort_key, row_number() OVER (PARTITION BY owner.id ORDER BY i.front DESC, i.ticket, i.id)
     FROM lines CROSS JOIN unstarted_owners owner ON owner.lane = lines.lane AND NOT owner.firm
         AND (owner.until_us > :now_us OR owner.gone_us <= :now_us) CROSS JOIN items i ON i.id = (
-        SELECT d.id FROM ungated d CROSS JOIN fitting ON fitting.id = d.id
+        SELECT d.id FROM items d INDEXED BY items_rivals CROSS JOIN ungated ON ungated.id = d.id CROSS JOIN fitting ON fitting.id = d.id
         WHERE d.status = 'deferred' AND d.position = 2147483647 AND d.agent_key = lines.agent_key AND d.lane = lines.lane
         ORDER BY d.front DESC, d.ticket, d.id LIMIT 1)
 )
