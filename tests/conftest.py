@@ -7,6 +7,7 @@ import signal
 import sys
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import postgres_fixtures, temporary_files
 from tests.postgres_fixtures import (
@@ -32,6 +33,11 @@ __all__ = [
     "pytest_unconfigure",
     "start_postgres",
 ]
+
+
+# A busy machine is no defect: an example may take as long as it does.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 def pytest_configure(config: pytest.Config) -> None:
