@@ -135,7 +135,7 @@ def test_a_worker_goes_on_when_its_server_was_killed_while_it_waited_and_while_i
 def test_a_worker_stops_at_once_when_its_lease_is_taken_and_works_on(up: Up, start: Start) -> None:
     client = up.client()
     client.add([item("forever", steps=1, step_s=3_600)])
-    worker = start(lease_s=3.0)  # renewed every second
+    worker = start(lease_s=6.0)  # renewed every two seconds, and kept by a server that is slow for four
     worker.until("step 1 of 1")
     client.take_back(1, why="somebody else does it")
     worker.until("item 1: lease lost, stopped. Run 1 of coder")
