@@ -58,6 +58,8 @@ DATABASE_BEAT_S, GIT_BEAT_S = 2.0, 30.0
 ENDED_TIMEOUT_S = 5.0
 #: How many of a lane's newest superseded items are looked at for the one that gave way to a run.
 SUPERSEDED_LOOKED_AT = 10
+#: Of how many of the newest runs the accounts are known.
+ACCOUNTS_OF = 200
 #: How many series are checked.
 SERIES_CHECKED = 1_000
 #: How often a server does each duty.
@@ -660,6 +662,34 @@ def eyes(environ: Mapping[str, str], tell: Callable[[str], None]) -> Eyes | None
 
     message = message_of(environ)
     return None if message is None else Eyes(message, _asking(environ, TIMEOUT_S), tell)
+
+
+def acting(
+    lanes: LaneService, environ: Mapping[str, str], account: str | None, tell: Callable[[str], None]
+) -> Callable[[LeaseView], None]:
+    """How runs report the GitHub account that they write with. Without a token and a name they do not.
+
+    Nor do they in git: no event of GitHub adds work there.
+    """
+    from interlock.github.tokens import is_given  # noqa: PLC0415  (for few commands)
+
+    act_as = getattr(lanes, "act_as", None)
+    if act_as is None or (account is None and not is_given(environ)):
+        return lambda _: None
+    from interlock.github.acting import Acting  # noqa: PLC0415
+
+    return Acting(act_as, environ, account, tell)
+
+
+def accounts_of_runs(settings: Settings) -> list[str]:
+    """The GitHub accounts that the newest runs of a database write with. Of a server nobody is told."""
+    if scheme_of(settings.url) in ("git", "http"):
+        return []
+    service = open_for_reading(settings)
+    if service is None:
+        return []
+    with closing(service):
+        return service.store.github.accounts(ACCOUNTS_OF) if isinstance(service, LocalService) else []
 
 
 def eyes_of_runs(

@@ -46,6 +46,9 @@ def use_github(github: GitHubStore) -> None:
     github.keep_sign(KeptSign(10**9, 1, *where, "issue", NUMBER, None))
     assert [left.sign.run for left in github.left_signs(60, 10)] == [10**9]
     assert github.drop_sign(10**9)
+    github.keep_account(10**9, 10**9, "alice")
+    assert not github.acts("issue:acme/app#1", "nobody", 0, 2**53)
+    assert "nobody" not in github.accounts(10)
     github.decide_delivery("new", "item 1")
     assert len(github.consequences(*where, 2)) == 2
     github.keep_answer("me /a", Answer('"1"', b"", None))

@@ -154,6 +154,7 @@ def good(scene: Scene) -> dict[str, dict[str, Any]]:
         "fail": {"reports": [Report(run="7.7.0123456789abcdef")]},
         "release": {"reports": [Report(run="7.7.0123456789abcdef")]},
         "inbox": {"run": run},
+        "act_as": {"run": run, "account": "alice"},
         "pass_fence": {"run": run, "fence": 1, "armed_us": 0},
         "ask": {"run": "7.7.0123456789abcdef", "question": "x"},
         "edit": {"item": gone, "changes": {"priority": 1}},

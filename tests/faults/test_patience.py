@@ -190,6 +190,10 @@ CASES: dict[str, Case] = {
     "gates": _plain(lambda service: service.gates()),
     "on_lane": _plain(lambda service: service.on_lane(GATED)),
     "lineage": _plain(lambda service: service.lineage()),
+    "act_as": _on_run(
+        lambda desk: desk.lease(lane=desk.lane()).run,
+        lambda service, run: service.act_as(run, "alice"),
+    ),
     "pass_fence": _on_run(
         lambda desk: desk.lease(lane=desk.lane()).run,
         lambda service, run: service.pass_fence(run, fence=10**6, armed_us=0),

@@ -15,6 +15,9 @@ from interlock.github.tokens import PlainToken
 from tests.acceptance.command import CommandHere
 from tests.github.fake import FakeGitHub, Repository
 
+#: The account of the token is an agent's alone.
+AGENTS_OWN = '[agents]\nboss = "coder"\n'
+
 
 def looked(github: FakeGitHub, who: str = "boss", repo: str = "acme/app", **how: Any) -> dict[str, str]:
     """The checks: what each says, with the remedy if it failed."""
@@ -25,13 +28,14 @@ def looked(github: FakeGitHub, who: str = "boss", repo: str = "acme/app", **how:
 
 
 def test_a_set_up_that_works(github: FakeGitHub, repo: Repository) -> None:
+    repo.commit({".github/interlock.toml": AGENTS_OWN})
     found = looked(github)
     left = found.pop("allowance")
     assert left.endswith(" of 5,000 requests are left this hour.")
     assert found == {
         "token": "Requests come from a user.",
         "access": "acme/app can be read and written.",
-        "account": "The token is of boss: what boss comments counts as the agents' own and wakes nobody.",
+        "account": "The token is of boss, the account of the agent coder.",
         "rules": "acme/app has no rules of its own.",
         "labels": "Every label that the rules name is there.",
         "checks": "Checks, statuses and workflow runs can be read.",
@@ -40,9 +44,23 @@ def test_a_set_up_that_works(github: FakeGitHub, repo: Repository) -> None:
     }
 
 
-def test_an_account_that_only_an_agent_uses(github: FakeGitHub, repo: Repository) -> None:
-    repo.commit({".github/interlock.toml": '[agents]\nboss = "coder"\n'})
-    assert looked(github)["account"] == "The token is of boss, the account of the agent coder."
+def test_a_person_and_an_agent_with_one_account(github: FakeGitHub, repo: Repository) -> None:
+    assert looked(github)["account"] == (
+        "✗ The token is of boss, who may write to acme/app as a person: a comment of boss wakes no agent."
+        " Use a token of an app or a bot. If only an agent uses boss, add it to [agents]."
+    )
+    repo.commit({".github/interlock.toml": AGENTS_OWN})
+    repo.collaborator("alice")
+    with GitHub(PlainToken(github.token("boss")), api_url=github.api_url, sleep=lambda _: None) as client:
+        checks = check_up(client, "acme/app", ["alice", "mallory"])
+    shared = (
+        "Runs write as alice, who may write to acme/app as a person:"
+        " a comment of alice on the lane of such a run wakes no agent."
+    )
+    assert [(each.ok, each.detail) for each in checks if each.name == "account"] == [
+        (True, "The token is of boss, the account of the agent coder."),
+        (False, shared),
+    ], "mallory may not write, and wakes nobody anyway"
 
 
 def test_a_repository_that_is_not_there(github: FakeGitHub, repo: Repository) -> None:
@@ -111,6 +129,8 @@ def test_the_command(
     answer = here("github", "doctor")
     assert (answer.code, answer.err.splitlines()[0]) == (2, "It is not clear which repository is meant.")
     assert here("github", "doctor", "--repo", "acme").err.startswith("'acme' is not OWNER/NAME.")
+    assert here("github", "doctor", "--repo", "acme/app").code == 1, "a person may have the account"
+    repo.commit({".github/interlock.toml": AGENTS_OWN})
     assert here("github", "doctor", "--repo", "acme/app").code == 0
     with monkeypatch.context() as none:
         none.delenv("GH_TOKEN")

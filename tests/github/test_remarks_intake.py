@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from interlock.core.errors import LeaseLost
 from interlock.github.heard import LOGIN_WAKES_MAX
 from interlock.github.outbox import Sender
 from interlock.github.remarks import mark
@@ -242,6 +243,82 @@ def test_what_is_written_with_the_account_of_our_token_reaches_whoever_runs(desk
     assert [m.text for m in desk.service.inbox(lease.run)][-1] == "half of it is done"
     desk.finish(lease.run)
     assert desk.open() == [], "no follow-up is made of it"
+
+
+def in_step(desk: Desk, seconds: float = 0) -> None:
+    """Let time pass at GitHub as in the store."""
+    desk.clock.advance(seconds)
+    desk.github.clock.stop(desk.clock.now_us / 1e6)
+
+
+@pytest.mark.parametrize("heard", ["while the run is live", "after its end"])
+def test_a_run_that_comments_with_a_persons_account_is_the_only_one(
+    desk: Desk, issue: Issue, heard: str
+) -> None:
+    in_step(desk)
+    issue.comment("please", by="alice")
+    desk.take()
+    runs = 0
+    while runs < 4 and (leases := desk.service.next("helper")):
+        runs += 1
+        desk.service.act_as(leases[0].run, "Alice")
+        in_step(desk, 10)
+        issue.comment(f"Done with part {runs}.", by="alice")
+        if heard == "while the run is live":
+            desk.take()
+            assert [m.text for m in desk.service.inbox(leases[0].run)][-1] == f"Done with part {runs}."
+        desk.service.done([Report(run=leases[0].run, seen=1)])
+        in_step(desk, 10)
+        desk.take()
+    assert (runs, desk.open()) == (1, [])
+    issue.comment("and the tests?", by="alice")
+    desk.take()
+    assert len(desk.open()) == 1, "no run writes with her account now"
+
+
+def test_what_another_person_writes_meanwhile_is_followed_up(desk: Desk, issue: Issue) -> None:
+    issue.comment("please", by="alice")
+    desk.take()
+    (lease,) = desk.service.next("helper")
+    desk.service.act_as(lease.run, "alice")
+    issue.comment("and the tests?", by="bob")
+    other = desk.repo.issue("Slow", by="alice")
+    desk.take()
+    other.comment("very", by="alice")
+    desk.take()
+    desk.service.done([Report(run=lease.run, seen=1)])
+    assert {i.lane: [text for text, _ in desk.said(i)][-1] for i in desk.open()} == {
+        "issue:acme/app#1": "and the tests?",
+        "issue:acme/app#2": "very",
+    }, "and so is hers elsewhere"
+
+
+@pytest.mark.parametrize("of_the_run", [True, False])
+def test_who_opened_the_pull_request_of_a_live_run_writes_for_the_agent(
+    desk: Desk, issue: Issue, of_the_run: bool
+) -> None:
+    issue.comment("please", by="bob")
+    desk.take()
+    (lease,) = desk.service.next("helper")
+    branch = f"interlock/run-{lease.fence}" if of_the_run else "by-hand"
+    desk.repo.commit({"fix": "1"}, by="alice", branch=branch)
+    desk.repo.pull("Fix", f"Closes #{issue.number}", by="alice", head=branch)
+    desk.take()
+    issue.comment("see my pull request", by="alice")
+    desk.take()
+    desk.service.done([Report(run=lease.run, seen=1)])
+    on_lane = [i for i in desk.open() if i.lane == lease.item.lane]
+    assert len(on_lane) == (0 if of_the_run else 1)
+
+
+def test_an_account_is_kept_for_a_live_run_only(desk: Desk, issue: Issue) -> None:
+    issue.comment("please", by="alice")
+    desk.take()
+    (lease,) = desk.service.next("helper")
+    desk.finish(lease.run)
+    with pytest.raises(LeaseLost):
+        desk.service.act_as(lease.run, "alice")
+    assert desk.store.github.accounts(10) == []
 
 
 def test_an_agent_with_a_persons_token_is_stopped_until_another_person_comes(

@@ -179,6 +179,7 @@ BODIES: dict[str, Any] = {
     "ask": {"run": "{run}", "question": "Which?"},
     **{name: {"run": "{run}"} for name in ("inbox", "sender_of", "plan_batch", "unwanted")},
     "item_of": {"handle": "{run}"},
+    "act_as": {"run": "{run}", "account": "alice"},
     "pass_fence": {"run": "{run}", "fence": 1, "armed_us": 0},
     "see_worker": WORKER | {"agent": "{agent}"},
     "leave_worker": {"name": WORKER["name"]},

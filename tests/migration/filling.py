@@ -111,7 +111,10 @@ def _add(service: LocalService, dice: random.Random, held: list[LeaseView], n: i
 
 
 def _claim(service: LocalService, dice: random.Random, held: list[LeaseView], n: int) -> None:
-    held += service.next(dice.choice([*AGENTS, EDITOR]), labels=["gpu"], limit=2, lease_s=3600, worker="w")
+    leases = service.next(dice.choice([*AGENTS, EDITOR]), labels=["gpu"], limit=2, lease_s=3600, worker="w")
+    for lease in leases:
+        service.act_as(lease.run, "alice")
+    held += leases
 
 
 def _end(service: LocalService, dice: random.Random, held: list[LeaseView], n: int) -> None:

@@ -419,6 +419,17 @@ CREATE TABLE interlock.github_signs (
 );
 CREATE INDEX github_signs_subject ON interlock.github_signs (repository, kind, subject);
 
+-- Accounts at GitHub that runs on lanes write with, as their workers report them. Logins are in lower case.
+CREATE TABLE interlock.github_accounts (
+    run      bigint PRIMARY KEY,
+    item     bigint NOT NULL,
+    lane     text COLLATE "C" NOT NULL,
+    account  text COLLATE "C" NOT NULL,
+    since_us bigint NOT NULL
+);
+CREATE INDEX github_accounts_lane ON interlock.github_accounts (lane, account, run);
+CREATE INDEX github_accounts_item ON interlock.github_accounts (item);
+
 -- One queue for each number (0: the repository itself). Whoever sends has it leased: it is not due until then.
 CREATE TABLE interlock.github_outboxes (
     repository bigint NOT NULL REFERENCES interlock.github_repositories (id),

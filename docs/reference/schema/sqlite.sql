@@ -569,6 +569,17 @@ CREATE TABLE github_signs (
 ) STRICT;
 CREATE INDEX github_signs_subject ON github_signs (repository, kind, subject);
 
+-- Accounts at GitHub that runs on lanes write with, as their workers report them. Logins are in lower case.
+CREATE TABLE github_accounts (
+    run      INTEGER PRIMARY KEY,
+    item     INTEGER NOT NULL,
+    lane     TEXT NOT NULL,
+    account  TEXT NOT NULL,
+    since_us INTEGER NOT NULL
+) STRICT;
+CREATE INDEX github_accounts_lane ON github_accounts (lane, account, run);
+CREATE INDEX github_accounts_item ON github_accounts (item);
+
 -- One queue for each number (0: the repository itself). Whoever sends has it leased: it is not due until then.
 CREATE TABLE github_outboxes (
     repository INTEGER NOT NULL REFERENCES github_repositories (id),

@@ -19,6 +19,7 @@ from interlock.cli.output import tell
 from interlock.cli.values import repository
 from interlock.core.errors import Exit, InterlockError, InvalidInput, StoreBusy, StoreUnavailable
 from interlock.core.names import check_number
+from interlock.service.contract import CheckView
 
 #: How long `send --watch` pauses.
 _EVERY_S = 5.0
@@ -174,6 +175,7 @@ def doctor(
 
     It only reads.
     """
+    from interlock import app
     from interlock.github import checkup, client
     from interlock.github.tokens import is_given
 
@@ -182,8 +184,14 @@ def doctor(
     if not is_given(os.environ):
         checks = [checkup.NO_TOKEN]
     else:
+        acting, away = [], []
+        try:
+            acting = app.accounts_of_runs(call.settings)
+        except InterlockError as error:
+            away = [CheckView(name="store", ok=False, detail=error.sentence, mend=error.hint)]
         with client.from_environment(os.environ) as asked:
-            checks = checkup.check_up(asked, chosen)
+            checks = checkup.check_up(asked, chosen, acting)
+        checks += away
     well = all(check.ok for check in checks)
     call.out.answer({"ok": well, "checks": checks}, lambda out: views.figures.checks(out, checks))
     return Exit.OK if well else Exit.ERROR

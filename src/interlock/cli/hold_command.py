@@ -8,7 +8,7 @@ from typing import Annotated
 
 from interlock.cli import typer
 from interlock.cli.invocation import Invocation, caller_of, invocation_of
-from interlock.cli.options import LeaseLength
+from interlock.cli.options import LeaseLength, RunsAccount
 from interlock.cli.output import tell
 from interlock.cli.values import name_or_none, span_or_none, text_of
 from interlock.core.errors import CommandUnusable
@@ -46,6 +46,7 @@ def hold(
     timeout: Annotated[
         str | None, typer.Option(metavar="SPAN", help="End the command after this time and exit 124.")
     ] = None,
+    account: RunsAccount = None,
 ) -> int:
     """Run a command while it holds a lane.
 
@@ -57,7 +58,7 @@ def hold(
     from interlock.process import signals
 
     call = invocation_of(ctx)
-    settings = call.settings
+    settings, login = call.settings, name_or_none("--account", account)
     wish = Hold(
         lane=lane_key(lane),
         command=command or (),
@@ -77,7 +78,8 @@ def hold(
         eyes = app.eyes(os.environ, tell)
         with call.lanes(eyes=eyes) as lanes:
             sender, author = signature(None, None, caller=wish.author, sender=caller_of(lanes))
-            wish = replace(wish, author=author, sender=sender)
+            acting = app.acting(lanes, os.environ, login, tell)
+            wish = replace(wish, author=author, sender=sender, acting=acting)
             ended = hold.hold(lanes, wish, tell=tell, shown=eyes)
     except CommandUnusable as error:
         return cannot_run(call, wish.command[0], error)

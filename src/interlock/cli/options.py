@@ -21,6 +21,10 @@ OnlyTypes = Annotated[
 LeaseLength = Annotated[
     str | None, typer.Option(metavar="SPAN", help="Length of the lease, as in 90s or 5m.")
 ]
+RunsAccount = Annotated[
+    str | None,
+    typer.Option(metavar="LOGIN", help="GitHub account of the command; default: that of its token."),
+]
 OwnLabels = Annotated[list[str] | None, typer.Option(metavar="LABEL", help="A label you have; repeatable.")]
 ItemOrHandle = Annotated[
     str | None,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from interlock.cli import typer
 from interlock.cli.invocation import invocation_of, mention_near_agent
-from interlock.cli.options import LeaseLength, OnlyTypes, OwnLabels
-from interlock.cli.values import span_or_none, whole_or_none
+from interlock.cli.options import LeaseLength, OnlyTypes, OwnLabels, RunsAccount
+from interlock.cli.values import name_or_none, span_or_none, whole_or_none
 from interlock.core.errors import CommandUnusable, InvalidInput
 from interlock.core.names import BATCH_MAX, LEASE_MAX_S, LEASE_MIN_S, check_number
 from interlock.service.intake import whole
@@ -39,6 +39,7 @@ def work(
     exit_when_idle: Annotated[
         bool, typer.Option("--exit-when-idle", help="End when there is nothing left to do.")
     ] = False,
+    account: RunsAccount = None,
 ) -> int:
     """Run a command for each item: claim, start, keep the lease, report how it ended.
 
@@ -64,6 +65,7 @@ def work(
         check_number("--limit", runs, 1, 10**9)
     if lease_s is not None:
         check_number("--lease", lease_s, LEASE_MIN_S, LEASE_MAX_S)
+    login = name_or_none("--account", account)
     if not command:
         raise InvalidInput(
             "There is no command.", "Put it after --, as in interlock work --agent a -- ./run.sh."
@@ -94,7 +96,11 @@ def work(
         mention_near_agent(service, agent)
         worker = Worker(
             service,
-            replace(wish, shown=app.eyes_of_runs(service, os.environ, said)),
+            replace(
+                wish,
+                shown=app.eyes_of_runs(service, os.environ, said),
+                acting=app.acting(service, os.environ, login, said),
+            ),
             home=Home(
                 call.settings.root,
                 url,

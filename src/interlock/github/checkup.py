@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from interlock.core.errors import GitHubLimited, GitHubRefused, GitHubUnavailable, InvalidInput
 from interlock.github.client import GitHub
 from interlock.github.reading import Reader
+from interlock.github.remarks import ACTIONS_BOT
 from interlock.github.rules import PRIORITIES, Rules
 from interlock.service.contract import CheckView
 
@@ -50,22 +52,32 @@ NO_TOKEN = CheckView(
 )
 
 
-def check_up(github: GitHub, repo: str) -> list[CheckView]:
-    """Look at a repository. What comes after an answer that is missing is not looked at."""
+def check_up(github: GitHub, repo: str, acting: Sequence[str] = ()) -> list[CheckView]:
+    """Look at a repository. What comes after an answer that is missing is not looked at.
+
+    `acting` has the accounts that runs reported.
+    """
     try:
         found = github.get(_REPO, repo=repo).body
     except (GitHubLimited, GitHubRefused, GitHubUnavailable) as error:
         mend = "Give the token access to it, or mend the name." if isinstance(error, GitHubRefused) else ""
         return [_of("repository", error.sentence, mend or error.hint)]
-    checks: tuple[_Check, ...] = (_access, _account, _rules, _checks, _webhook, _limits)
-    return [each for check in checks for each in _tried(check, github, found)]
+    checks: Mapping[str, _Check] = {
+        "access": _access,
+        "account": partial(_account, acting=acting),
+        "rules": _rules,
+        "checks": _checks,
+        "webhook": _webhook,
+        "limits": _limits,
+    }
+    return [each for name, check in checks.items() for each in _tried(name, check, github, found)]
 
 
-def _tried(check: _Check, github: GitHub, found: Mapping[str, Any]) -> Iterator[CheckView]:
+def _tried(name: str, check: _Check, github: GitHub, found: Mapping[str, Any]) -> Iterator[CheckView]:
     try:
         yield from check(github, found)
     except (GitHubLimited, GitHubRefused, GitHubUnavailable) as error:
-        yield _of(check.__name__.strip("_"), error.sentence, error.hint)
+        yield _of(name, error.sentence, error.hint)
 
 
 def _access(github: GitHub, found: Mapping[str, Any]) -> Iterator[CheckView]:
@@ -86,25 +98,25 @@ def _access(github: GitHub, found: Mapping[str, Any]) -> Iterator[CheckView]:
     yield _of("access", f"{name} can be read and written." if rights.get("push") else f"{name} can be read.")
 
 
-def _account(github: GitHub, found: Mapping[str, Any]) -> Iterator[CheckView]:
-    """Whether a person may write with the account that our token is of."""
-    if github.token.kind != "user":
-        return
-    reader = Reader(github)
-    login = reader.account()
+def _account(github: GitHub, found: Mapping[str, Any], acting: Sequence[str]) -> Iterator[CheckView]:
+    """Whether a person may write with the account of our token, or with one that runs reported."""
+    reader, name = Reader(github), found["full_name"]
+    own = reader.account() if github.token.kind == "user" else ACTIONS_BOT
     try:
-        agents = reader.rules(found["full_name"]).agents
+        agents = reader.rules(name).agents
     except InvalidInput:
         return
-    if login in agents:
-        yield _of("account", f"The token is of {login}, the account of the agent {agents[login]}.")
-        return
-    yield CheckView(
-        name="account",
-        ok=True,
-        detail=f"The token is of {login}: what {login} comments counts as the agents' own and wakes nobody.",
-        mend="If a person uses that account, give Interlock and the agents a token of an app or a bot.",
-    )
+    for login in dict.fromkeys((own, *acting)):
+        whose = f"The token is of {login}" if login == own else f"Runs write as {login}"
+        if login in agents:
+            yield _of("account", f"{whose}, the account of the agent {agents[login]}.")
+        elif login != ACTIONS_BOT and reader.may_write(name, login):
+            when = "" if login == own else " on the lane of such a run"
+            yield _of(
+                "account",
+                f"{whose}, who may write to {name} as a person: a comment of {login}{when} wakes no agent.",
+                f"Use a token of an app or a bot. If only an agent uses {login}, add it to [agents].",
+            )
 
 
 def _rules(github: GitHub, found: Mapping[str, Any]) -> Iterator[CheckView]:

@@ -7,6 +7,7 @@ a person with write access          wakes the agents that the number belongs to 
 another agent                       wakes all that it names, but never itself
 anybody without write access        reaches whoever runs, and starts nothing
 the account of our own token        the same: an agent may write with it
+the account of a live run           the same, on the lane of that run
 our own bot, without a mark         nothing
 ==================================  ==============================================================
 
@@ -125,7 +126,7 @@ def _why_nobody(remark: Remark, facts: Facts, sender: Sender, rule: Rule | None)
     if not facts.open:
         return f"#{facts.number} is {facts.state}."
     if sender.kind is SenderKind.BOT:
-        ours = f"{remark.author} is the account of our own token, so it counts as the agents' own."
+        ours = f"{remark.author} is an account that agents write with, so it counts as their own."
         return ours if _shared(remark, sender) else "Our own bot wrote it."
     if sender.kind is SenderKind.OUTSIDER:
         return f"{remark.author} may not write to the repository."
@@ -145,7 +146,7 @@ def _is_told(remark: Remark, facts: Facts, sender: Sender, rule: Rule | None) ->
 
 
 def _shared(remark: Remark, sender: Sender) -> bool:
-    """Whether it was written, by an agent or by a person, with the user's account that our token is of."""
+    """Whether it was written, by an agent or by a person, with a user's account that agents write with."""
     return sender.kind is SenderKind.BOT and not remark.bot and not marks(remark.text)
 
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from interlock.core.model import AN_OUTSIDER, SenderKind
+from interlock.core.names import RUN_AT_MAX_US
+from interlock.core.timing import to_us
 from interlock.github.delivery import Delivery
 from interlock.github.facts import Facts, plain
 from interlock.github.heard import COMMENTED, Heard, heard
@@ -35,6 +38,8 @@ _REVIEWS = {
     "changes_requested": "Changes were requested.",
     "commented": "The pull request was reviewed.",
 }
+#: GitHub says when a remark was written to the second, and its clock may differ a little from the store's.
+SKEW_US = 2_000_000
 #: The fields of an arrival that no person sends.
 _NO_PERSON = ("from_agent", "from_bot", "from_system", "from_outsider")
 _ACTIONS = ("created", "submitted", "edited", "deleted", "dismissed")
@@ -67,12 +72,21 @@ class Hearing:
             rules,
             may_write=self._may_write(facts, remark, rules),
             known=[agent.key for agent in self._service.agents()],
-            own=self._reader.own(remark, answer) if self._reader else frozenset(),
+            own=self._own(remark, answer, rules, place),
             paths=self._reader.wanted_paths(facts, rules) if self._reader else (),
             asking=self._asking(place),
             in_a_row=self._in_a_row(facts, remark.author),
         )
         return self._write(facts, place, remark, answer, found)
+
+    def _own(self, remark: Remark, answer: Mapping[str, Any], rules: Rules, place: Place) -> frozenset[str]:
+        """The logins that Interlock and agents write as, as far as this remark goes."""
+        own = self._reader.own(remark, answer) if self._reader else frozenset()
+        if remark.bot or remark.author in own or remark.author in rules.agents:
+            return own
+        at_us = _time_us(remark.at)
+        acts = self._github.acts(place.lane, remark.author, at_us - SKEW_US, at_us + SKEW_US)
+        return own | {remark.author} if acts else own
 
     def _asking(self, place: Place) -> list[str]:
         """The agents that ask people something: what nobody is named in answers them."""
@@ -144,6 +158,14 @@ class Hearing:
         last = self._github.consequences(facts.repository, facts.number, TOLD_MAX)
         found = (json.loads(each.data) for each in last if each.name == _name(remark))
         return next((str(order["digest"]) for order in found if order["do"] == "add"), "")
+
+
+def _time_us(at: str) -> int:
+    """GitHub's time in the store's form. Without one, a time at which no run that is over was live."""
+    try:
+        return to_us(datetime.fromisoformat(at).timestamp())
+    except (ValueError, OverflowError, OSError):
+        return RUN_AT_MAX_US
 
 
 def _name(remark: Remark) -> str:

@@ -183,6 +183,7 @@ class _Holder:
         heartbeat.start()
         again = True
         try:
+            self._wish.acting(live.lease)
             ending, seen = self._run_for(live, messages), last_of(messages)
             while again and not ending.code and self._ended_itself(live, ending):
                 more = self._unread(live, seen)

@@ -21,7 +21,7 @@ from interlock.core.names import TIMEOUT_MAX_S, WAIT_MAX_S, safe_name
 from interlock.process.clock import now_s
 from interlock.process.liverun import LiveRun
 from interlock.process.workplace import workplace
-from interlock.service.contract import HolderView, HoldView, LaneService, LaneView, MessageView
+from interlock.service.contract import HolderView, HoldView, LaneService, LaneView, LeaseView, MessageView
 from interlock.service.itemview import ItemView
 
 #: A waiter that does not claim its item within this many leases, and at least this many beats, is dead. A
@@ -61,6 +61,8 @@ class Hold:
     sender: Sender = A_PERSON
     #: The pause between renewals.
     beat_s: float
+    #: Reports the account that a run writes with.
+    acting: Callable[[LeaseView], None] = lambda _: None
 
     @property
     def span_s(self) -> float:

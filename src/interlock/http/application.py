@@ -530,7 +530,7 @@ class Server:
 #: What waiting claims have in common that stand in one line.
 _KINDS = ("types", "labels", "item")
 #: Use cases that make nothing ready.
-QUIET = {"next", "renew", "inbox", "unwanted", "sender_of", "item_of", "pass_fence", "plan_batch"}
+QUIET = {"next", "renew", "inbox", "unwanted", "sender_of", "item_of", "act_as", "pass_fence", "plan_batch"}
 QUIET |= {"see_worker", "leave_worker", "create_token", "revoke_token", "next_notice", "end_notice"}
 #: Small use cases that come often: they share a commit where a store is written by one at a time.
 TOGETHER = {"add", "next", "renew", "done", "fail", "release", "msg", "inbox", "see_worker"}

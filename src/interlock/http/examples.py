@@ -28,6 +28,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "inbox": {"run": "{run}", "seen": 1},
     "sender_of": {"run": "{run}"},
     "item_of": {"handle": "{run}"},
+    "act_as": {"run": "{run}", "account": "octocat"},
     "pass_fence": {"run": "{run}", "fence": 1, "armed_us": 0},
     "done": {"reports": [{"run": "{run}", "result": {"pull_request": 43}}]},
     "fail": {"reports": [{"run": "{run}", "error": "The tests fail.", "retry": True}]},

@@ -248,6 +248,17 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence, Keeping
         payload = self.store.payloads([item.id]).get(item.id)
         return self.last_look(self._lease(ClaimedItem(item, payload), 0.0))
 
+    def act_as(self, run: str, account: str) -> None:
+        """Name the GitHub account that a run writes with: its comments on the run's lane are the agent's own.
+
+        A run that is over is refused.
+        """
+        login, handle = names.check_name("account", account).lower(), read_handle(run)
+        item = self._item_of(handle)
+        if not item.is_run_of(handle.run, handle.bits):
+            raise explain_loss(handle.run, self._ended_run(handle), item).error()
+        self.store.github.keep_account(handle.run, item.id, login)
+
     def claimed(self, kept: Sequence[tuple[int, int, int]]) -> list[LeaseView]:
         """The leases that a request got which was answered before, as far as they are not lost meanwhile."""
         items = [(self.store.item(ItemId(item)), RunId(run), bits) for item, run, bits in kept]

@@ -100,6 +100,7 @@ USE_CASES = (
     UseCase("sender_of", "POST", "/runs/sender", AGENT, "sender"),
     UseCase("item_of", "POST", "/runs/item", AGENT, "item"),
     UseCase("unwanted", "POST", "/runs/unwanted", AGENT, "why"),
+    UseCase("act_as", "POST", "/runs/account", AGENT, "kept"),
     UseCase("pass_fence", "POST", "/runs/pass-fence", AGENT, "passed"),
     UseCase("plan_batch", "POST", "/runs/batch", AGENT),
     UseCase("recent_runs", "GET", "/runs", READ, "runs"),

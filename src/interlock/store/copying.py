@@ -62,6 +62,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "github_choices": ("repository",),
     "github_closes": ("repository", "issue", "pull"),
     "github_signs": ("run",),
+    "github_accounts": ("run",),
     "github_outboxes": ("repository", "number"),
     "github_effects": ("repository", "number", "place"),
     "github_heads": ("repository", "number", "commit_id"),

@@ -14,6 +14,8 @@ from interlock.store.links_port import LinkStore
 from interlock.store.outbox_port import Effect, OutboxStore
 from interlock.store.series_port import SeriesNotes
 
+#: How many of the last runs on a lane are asked whether they wrote with an account.
+ACTING_MAX = 20
 #: The statements that let old rows go, deliveries first.
 PRUNED = (
     "prune_deliveries",
@@ -225,6 +227,15 @@ class GitHubStore(SeriesNotes, Protocol):
     def drop_sign(self, run: int, effects: Sequence[Effect] = ()) -> bool: ...
     #: Those of runs that were lost, or that ended at least so long ago.
     def left_signs(self, after_s: float, limit: int) -> list[LeftSign]: ...
+
+    # -- accounts of runs
+    #: Nothing is written for a run that is over, or that is on no lane.
+    def keep_account(self, run: int, item: int, account: str) -> None: ...
+    #: Whether an account is an agent's: the live run of a lane writes with it, or opened a pull request with
+    #: it, or a run that wrote with it was live between two times.
+    def acts(self, lane: str, account: str, from_us: int, until_us: int) -> bool: ...
+    #: Those of the newest runs, up to a limit of runs.
+    def accounts(self, limit: int) -> list[str]: ...
 
     # -- answers
     def answer(self, key: str) -> Answer | None: ...

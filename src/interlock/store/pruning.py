@@ -20,6 +20,7 @@ BY_ITEM = (
     ("dedupe_keys", "item"),
     ("blocks", "item"),
     ("github_links", "item"),
+    ("github_accounts", "item"),
     ("items", "id"),
 )
 #: Tables that no item or plan has rows in.

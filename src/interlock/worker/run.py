@@ -202,6 +202,7 @@ class WorkerRun:
             {"n": 0, "author": "interlock", "text": text} for text in worker.recovery.left_by_rivals(trace)
         ]
         files.briefing.write(item.payload, [*messages, *self._lease.messages])
+        self._worker.wish.acting(self._lease)
         self._show()
         return files
 

@@ -93,6 +93,8 @@ class Wish:
     exit_when_idle: bool = False
     #: How a run shows to others that it is at work; None if it does not.
     shown: Callable[[LeaseView], Shown | None] = lambda _: None
+    #: Reports the account that a run writes with.
+    acting: Callable[[LeaseView], None] = lambda _: None
 
 
 class FaultPause:

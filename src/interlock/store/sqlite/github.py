@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from interlock.core.timing import to_us
 from interlock.store.github_port import (
+    ACTING_MAX,
     PRUNED,
     Answer,
     Choices,
@@ -194,6 +195,18 @@ class SqliteGitHub:
     def left_signs(self, after_s: float, limit: int) -> list[LeftSign]:
         rows = self._read("left_signs", now_us=self._now_us(), after_us=to_us(after_s), limit=limit)
         return [LeftSign(KeptSign(*row), bool(shared)) for *row, shared in rows]
+
+    # -- accounts of runs -------------------------------------------------------------------------
+
+    def keep_account(self, run: int, item: int, account: str) -> None:
+        self._write_at("keep_account", run=run, item=item, account=account)
+
+    def acts(self, lane: str, account: str, from_us: int, until_us: int) -> bool:
+        of = {"lane": lane, "account": account, "from_us": from_us, "until_us": until_us}
+        return bool(self._read("acts", most=ACTING_MAX, **of)[0][0])
+
+    def accounts(self, limit: int) -> list[str]:
+        return [account for (account,) in self._read("accounts", limit=limit)]
 
     # -- answers ----------------------------------------------------------------------------------
 
