@@ -7,7 +7,7 @@ import pytest
 from interlock.core.commands import Wall
 from interlock.core.errors import ItemEnded
 from interlock.core.model import A_PERSON, ANOTHER_SYSTEM, Sender, SenderKind
-from interlock.core.plans.model import OnCancel, When
+from interlock.core.plans.model import Graph, OnCancel, TaskSpec, When
 from interlock.core.timing import WAKES_MAX
 from interlock.service.contract import LeaseView
 from tests.conformance.planner import EDITOR, Planner, edge
@@ -448,6 +448,17 @@ def test_an_overdue_item_of_higher_priority_goes_first(scene: Scene) -> None:
     scene.clock.advance(11)
     assert "with up to 1 ahead of it" in scene.service.why(item).why
     assert scene.claim("coder").item.id == lost.item.id
+
+
+def test_a_lost_task_of_a_plan_goes_first_too(scene: Scene) -> None:
+    scene.service.set_agent("coder")
+    tasks = tuple(TaskSpec(key=key, agent="coder", max_attempts=2) for key in "AB")
+    lost, item = (task.item for task in scene.service.create_plan("work", Graph(tasks=tasks)).tasks)
+    scene.claim("coder", item=lost, lease_s=10)
+    assert "coder's next claim takes it" in scene.service.why(item).why
+    scene.clock.advance(11)
+    assert "with up to 1 ahead of it" in scene.service.why(item).why
+    assert scene.claim("coder").item.id == lost
 
 
 def test_behind_an_owner_that_was_not_claimed_in_time_it_gets_the_lane(scene: Scene) -> None:

@@ -430,10 +430,15 @@ def without_late_runs(agents: Mapping[str, Agent], late: Iterable[Item]) -> dict
     return found
 
 
-def made_ready(late: Item, snapshot: Snapshot, now_us: int, timing: Timing) -> list[Item]:
-    """What can be claimed once the time of an item that is over has moved it."""
+def swept(late: Item, snapshot: Snapshot, now_us: int, timing: Timing) -> Mapping[ItemId, Item]:
+    """What the time of an item that is over makes of it and of its lane."""
     spare = tuple(ItemId(NEWEST + n) for n in range(snapshot.spare_ids({late.id}, now_us)))
     after = decide(snapshot, [Expire(item=late.id)], now_us, timing, spare).after
+    return {**snapshot.items, **after}
+
+
+def made_ready(snapshot: Snapshot, after: Mapping[ItemId, Item]) -> list[Item]:
+    """What can be claimed after a sweep, and could not be before."""
     before = snapshot.items
     return [
         item

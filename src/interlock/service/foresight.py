@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from interlock.core.ledger import Snapshot
-from interlock.core.model import AHEAD_MAX, Item, ItemId
+from interlock.core.model import AHEAD_MAX, Item, ItemId, PlanId
 from interlock.core.plans.model import EDIT_TYPE, Plan, plan_of_lane
 from interlock.core.prediction import (
     Facts,
@@ -16,6 +16,7 @@ from interlock.core.prediction import (
     goes_before,
     made_ready,
     predict,
+    swept,
     without_late_runs,
 )
 from interlock.core.states import ItemStatus
@@ -59,22 +60,30 @@ def foresee(store: Store, item: Item) -> Prediction:
 
 
 def _late(store: Store, now_us: int) -> list[Item]:
-    """What a claim would sweep before it looks, up to a bound."""
+    """What a claim would sweep before it looks, up to a bound. An edit is due at its plan's deadline too."""
     found = store.named_items(store.due(LATE_MAX))
-    return [item for item in found.values() if item.overdue(now_us)]
+    return [i for i in found.values() if i.overdue(now_us) or i.spec.type == EDIT_TYPE]
 
 
 def _swept_ahead(store: Store, item: Item, late: Sequence[Item], now_us: int) -> int:
-    """How many items that the sweep makes ready go before this one in the queue."""
+    """How many items that the sweep makes ready may go before this one in the queue."""
     if item.status is not ItemStatus.PENDING:
         return 0
     ready: dict[ItemId, Item] = {}
+    plans: set[PlanId] = set()
     for each in late:
-        elsewhere = each.spec.lane is None or each.spec.lane != item.spec.lane
-        if elsewhere and each.spec.plan is None and each.spec.type != EDIT_TYPE and each.id != item.id:
-            made = made_ready(each, store.look(each.id), now_us, store.timing)
-            ready |= {other.id: other for other in made}
-    return sum(goes_before(other, item) for other in ready.values())
+        plan = each.spec.plan or plan_of_lane(each.spec.lane or "")
+        if each.id == item.id or (plan is None and each.spec.lane == item.spec.lane is not None):
+            continue
+        simple = plan is None or (each.spec.plan is not None and each.state.run is not None)
+        snapshot = store.look(each.id)
+        after = swept(each, snapshot, now_us, store.timing) if simple else {}
+        if plan is not None and not (simple and after[each.id].active):
+            plans.add(plan)
+        ready |= {other.id: other for other in made_ready(snapshot, after)}
+    more = 1 if len(late) == LATE_MAX else 0
+    followers = sum(max(1, found.open_tasks) for plan in plans if (found := store.plan(plan)) is not None)
+    return sum(goes_before(other, item) for other in ready.values()) + followers + more
 
 
 def _series(store: Store, item: Item, snapshot: Snapshot) -> Series:
