@@ -49,7 +49,7 @@ pytestmark = pytest.mark.slow
 AnyStore = SqliteStore | PostgresStore
 MOVES = 120
 #: What happens, and how often: as in the stories of predictions, with a prune, and more claims and ends.
-WEIGHTS = {**STEPS, "claim_any": 12, "end": 10, "prune": 2} | {"claim": 0, "hold": 0}
+WEIGHTS = {**STEPS, "claim_any": 12, "end": 10, "prune": 2} | {"claim": 0, "hold": 0, "late": 0}
 
 
 class Fleet(Oracle):

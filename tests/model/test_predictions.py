@@ -374,9 +374,12 @@ class Oracle:
                 return
 
     def claim_any(self) -> None:
-        """An agent asks for whatever there is: what its next claim was said to take, it takes, and it takes
+        """An agent asks for whatever there is."""
+        self.claim_as(self.random.choice(AGENTS))
+
+    def claim_as(self, agent: str) -> None:
+        """What an agent's next claim was said to take, it takes, and it takes
         nothing that was said to be out of its reach."""
-        agent = self.random.choice(AGENTS)
         live = self.live()
         late = [i for i in live if i.overdue(self.clock.now_us)]
         told = {item.id: self.predict(item.id) for item in live}
@@ -406,17 +409,35 @@ class Oracle:
 
     def late(self) -> None:
         """Times pass, and nothing sweeps before the next claim: what was said of every item holds."""
+        agent = self.random.choice(AGENTS)
+        if agent != "new" and self.random.random() < 0.5:
+            self.fill(agent)
         live = self.live()
         times = sorted({p.at_us for i in live if (p := self.predict(i.id)[0]).at_us is not None})
         if times:
             at_us = self.random.choice(times)
             assert at_us is not None
             self.clock.advance((at_us - self.clock.now_us) / 1_000_000)
-        self.random.choice((self.claim_any, self.claim_late, self.sweep_by_claim))()
+        if self.random.random() < 0.3:
+            self.sweep_by_claim()
+        else:
+            self.random.choice((self.claim_as, self.claim_late))(agent)
 
-    def claim_late(self) -> None:
+    def fill(self, agent: str) -> None:
+        """An agent, or its pool, has as many runs as it may have, and more work waits for it."""
+        pool = self.random.random() < 0.5
+        if pool:
+            self.service.set_pool("gpu", max_concurrency=1)
+        self.service.set_agent(
+            agent, max_concurrency=1, unlimited=False, types=(), labels=(), pool="gpu" if pool else ""
+        )
+        self.service.add([NewItem(title="work", agent=agent, priority=9, max_attempts=1)])
+        leases = self.service.next(agent)
+        self.handles |= {lease.item.id: lease.run for lease in leases}
+        self.service.add([NewItem(title="more", agent=agent, priority=5)])
+
+    def claim_late(self, agent: str) -> None:
         """An agent asks by its number for an item that the sweep leaves where it is."""
-        agent = self.random.choice(AGENTS)
         told = [self.predict(i.id) for i in self.live() if not i.held]
         still = [(said, why) for said, why in told if self.stands_still(said)]
         if not still:
