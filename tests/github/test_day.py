@@ -150,7 +150,7 @@ class Day:
             return
         match self.random.choice(["push", "push", "draft", "ready", "merge", "close", "edit"]):
             case "push":
-                files = {"more": str(self.github.next_id())}
+                files = {f"more-{pull.number}": str(self.github.next_id())}
                 self.repo.commit(files, by="bob", branch=pull.the_pull().head_ref)
             case "draft" if not pull.the_pull().draft:
                 pull.to_draft(by="bob")
@@ -320,9 +320,10 @@ def wanted(number: Issue) -> dict[tuple[str, str], int]:
     """The open items of a number, by type and agent, each with its priority."""
     if number.state != "open":
         return {}
-    priority = max((PRIORITIES.get(label, 0) for label in number.labels), default=0)
+    labelled = [PRIORITIES[label] for label in number.labels if label in PRIORITIES]
     if number.pull is not None:
-        return {} if number.pull.draft else {("pr_review", ""): priority}
+        return {} if number.pull.draft else {("pr_review", ""): max(labelled, default=5)}
+    priority = max(labelled, default=0)
     work = {("issue_work", agent): priority for agent in agents_of(number)}
     return {("issue_triage", ""): priority, **work}
 

@@ -21,6 +21,7 @@ import pytest
 
 from interlock.core.errors import InvalidInput, NoToken, TooManyRequests
 from interlock.core.model import NewItem
+from interlock.core.policies import NO_POLICIES
 from interlock.http import application as limits
 from interlock.http import bearers, connections, streams
 from interlock.http import server as serving_server
@@ -339,7 +340,7 @@ def test_only_the_servers_own_hosts_are_answered_for(tmp_path: Path) -> None:
 
 
 def settings(**given: Any) -> Settings:
-    return Settings(root=Path(), home=Path(), types={}, **given)
+    return Settings(root=Path(), home=Path(), types={}, policies=NO_POLICIES, **given)
 
 
 def test_which_hosts_a_server_answers_for() -> None:

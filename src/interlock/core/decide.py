@@ -76,7 +76,9 @@ def _answer(ledger: Ledger, command: Command) -> Any:
                 _close_late_cycle(ledger, command)
             return finish(ledger, command)
         case Expire():
-            before = ledger.items[command.item]
+            before = ledger.items.get(command.item)
+            if before is None:  # found before a failover to a standby that never had it
+                return Moved(item=command.item, changed=False)
             promoted = _expire_in_plan(ledger, before) if ledger.books else expire(ledger, before)
             changed = ledger.items[command.item] is not before
             return Moved(item=command.item, changed=changed, promoted=promoted)
