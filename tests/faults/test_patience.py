@@ -235,6 +235,8 @@ CASES: dict[str, Case] = {
     "hindered": _on_item(lambda service, item: service.hindered(item)),
     "unwanted": _on_run(lambda desk: desk.lease().run, lambda service, run: service.unwanted(run)),
     "item_of": _on_run(lambda desk: desk.lease().run, lambda service, run: service.item_of(run)),
+    "run_agents": _on_run(lambda desk: desk.lease().run, lambda service, run: service.run_agents([run])),
+    "live_tokens": _plain(lambda service: service.live_tokens(["0" * 12])),
     "events": _plain(lambda service: service.events(limit=10)),
     "events_of_item": _on_item(lambda service, item: service.events(item=item)),
     "follow": _on_item(lambda service, _: next(iter(service.follow(after=0)))),
@@ -270,7 +272,7 @@ CASES: dict[str, Case] = {
 #: What asks GitHub too: the stories of series break at every request and every write.
 WITH_GITHUB = {"series", "series_metrics", "acquire_issue", "release_issue", "promote_series"}
 WITH_GITHUB |= {"reconcile_series", "rebuild_series", "keeper"}
-NOT_A_CALL = {"answering", "close", "resume_project", "shares_commits", "together"}
+NOT_A_CALL = {"answering", "close", "policy_of", "resume_project", "shares_commits", "together"}
 
 
 def test_the_cases_are_all_that_a_service_can_do() -> None:

@@ -373,13 +373,17 @@ CREATE INDEX blocks_since ON blocks (at_us);
 
 -- In a queue: pending, not scheduled, not gated and not blocked. The project or the plan may still hold back the whole queue.
 CREATE VIEW queued AS
-SELECT id, sort_key, agent_key, project, type, ifnull(labels, '[]') AS labels, ifnull(plan, 0) AS plan FROM items
+SELECT id, sort_key, agent_key, project, type, ifnull(labels, '[]') AS labels, ifnull(plan, 0) AS plan FROM items INDEXED BY items_ready
 WHERE status = 'pending' AND due_us IS NULL AND gated = 0 AND blocked = 0;
 
--- Items that neither their project nor their plan nor their lane's gate nor a block holds back, whatever their status. A deferred
--- item has no flag of its lane yet.
+-- The queue of an item, by its id.
+CREATE VIEW queue_of AS
+SELECT id, sort_key, agent_key, project, type, ifnull(labels, '[]') AS labels, ifnull(plan, 0) AS plan FROM items NOT INDEXED;
+
+-- Items, by their id, that neither their project nor their plan nor their lane's gate nor a block holds back, whatever their status. A
+-- deferred item has no flag of its lane yet.
 CREATE VIEW ungated AS
-SELECT * FROM items
+SELECT * FROM items NOT INDEXED
 WHERE gated = 0 AND blocked = 0 AND project NOT IN (SELECT project FROM paused_projects)
     AND (plan IS NULL OR EXISTS (SELECT 1 FROM open_plans WHERE open_plans.id = items.plan))
     AND (status <> 'deferred' OR NOT EXISTS (SELECT 1 FROM lanes WHERE lanes.lane = items.lane
@@ -418,7 +422,7 @@ WHERE CASE WHEN o.status = 'pending'
 -- How many runs the agents of each pool have together. One edit of a plan of each agent does not count.
 CREATE VIEW pool_runs AS
 SELECT p.name, p.max_concurrency, (
-    SELECT ifnull(sum((SELECT count(*) - min(count(*) FILTER (WHERE type = 'plan.edit'), 1) FROM items
+    SELECT ifnull(sum((SELECT count(*) - min(count(*) FILTER (WHERE type = 'plan.edit'), 1) FROM items INDEXED BY items_running
         WHERE run IS NOT NULL AND run_agent = a.key)), 0)
     FROM agents a WHERE a.pool = p.name) AS running
 FROM pools p;
@@ -428,7 +432,7 @@ FROM pools p;
 CREATE VIEW free_agents AS
 SELECT key FROM agents
 WHERE paused_why IS NULL AND (max_concurrency IS NULL OR max_concurrency > (
-    SELECT count(*) - min(count(*) FILTER (WHERE type = 'plan.edit'), 1) FROM items
+    SELECT count(*) - min(count(*) FILTER (WHERE type = 'plan.edit'), 1) FROM items INDEXED BY items_running
     WHERE run IS NOT NULL AND run_agent = agents.key))
     AND (pool IS NULL OR EXISTS (SELECT 1 FROM pool_runs r WHERE r.name = agents.pool AND r.running < r.max_concurrency));
 
@@ -467,7 +471,7 @@ SELECT id, lane, agent_key, created_us, firm, unable,
             OR (agent_key <> '' AND NOT EXISTS (SELECT 1 FROM free_agents WHERE free_agents.key = o.agent_key))
         THEN 9223372036854775807 ELSE wall_us END AS until_us,
     CASE WHEN agent IS NULL OR overtake_after_s = 0
-            OR EXISTS (SELECT 1 FROM items r WHERE r.run IS NOT NULL AND r.run_agent = o.agent) THEN NULL
+            OR EXISTS (SELECT 1 FROM items r INDEXED BY items_running WHERE r.run IS NOT NULL AND r.run_agent = o.agent) THEN NULL
         ELSE max(ifnull(seen_us, created_us) + CAST(ifnull(overtake_after_s, 60) * 1000000 AS INTEGER),
             ifnull((SELECT max(w.seen_us) FROM workers w WHERE w.agent = o.agent) + 30000000, 0)) END AS gone_us
 FROM (
