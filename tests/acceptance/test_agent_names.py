@@ -77,7 +77,6 @@ def test_nobody_is_called_none(il: Command, command: list[str]):
         ["work", "--agent", "codr", "--exit-when-idle", "--", "true"],
         ["add", "b", "--agent", "codr"],
         ["edit", "1", "--agent", "codr"],
-        ["agents", "set", "codr", "--max", "1"],
     ],
 )
 def test_a_misspelled_agent_is_mentioned_and_taken(il: Command, command: list[str]):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import interlock
+from interlock import settings
+from interlock.core.errors import InvalidInput
 from interlock.core.model import NewItem
 from interlock.remote.writing import item_document
 from interlock.service.intake import new_item
@@ -114,3 +118,27 @@ def test_a_policy_that_does_not_exist_is_refused_with_its_place(il: Command) -> 
     assert "The policy 'first' in [policies.lanes]" in answer.err
     (il.directory / "interlock.toml").write_text('[policies.labels]\nbug = "queue"\n')
     assert "[policies.labels]" in il("add", "some work").err
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ('[policies.lanes]\n"iss ue:" = "coalesce"', "no lane begins with 'iss ue:'."),
+        ('[policies.lanes]\n"-a" = "coalesce"', "no lane begins with '-a'."),
+        ('[policies.projects]\n"" = "coalesce"', "no project is called ''."),
+        ('[policy.lanes]\n"issue:" = "coalesce"', "unknown key 'policy'."),
+    ],
+)
+def test_a_default_policy_that_can_never_apply_is_refused(tmp_path: Path, table: str, says: str) -> None:
+    (tmp_path / "interlock.toml").write_text(table)
+    with pytest.raises(InvalidInput) as refused:
+        settings.load(environ={}, directory=tmp_path)
+    assert refused.value.sentence.endswith(says)
+    assert ("Did you mean policies?" in refused.value.hint) is table.startswith("[policy.")
+
+
+def test_a_prefix_may_be_half_a_name_and_is_compared_as_lanes_are(tmp_path: Path) -> None:
+    lines = ('"" = "queue"', '"team/" = "latest"', '"Issue:Acme/" = "reject"')
+    (tmp_path / "interlock.toml").write_text("\n".join(("[policies.lanes]", *lines)))
+    found = settings.load(environ={}, directory=tmp_path).policies.lanes
+    assert found == {"": "queue", "team/": "latest", "issue:acme/": "reject"}

@@ -59,6 +59,8 @@ def test_the_file_has_every_default_that_a_repository_may_choose(tmp_path: Path)
     }
     assert all(f"\n#{setting.name} = " in example() for setting in settings.SETTINGS)
     assert chosen.types["pr_review"].policy == "coalesce"
+    assert chosen.policies.lanes == {"issue:": "coalesce"}
+    assert chosen.policies.projects == {"shop": "supersede"}
     assert max(map(len, lines)) <= 100
 
 

@@ -1,15 +1,18 @@
 """Sentences that a person can meet on the first day say what is wrong, where, and what to do."""
 
+import io
 import os
 import pty
 import subprocess
 import sys
+from contextlib import redirect_stderr
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from interlock.cli.command import ENTRIES, Group
+from interlock.cli.main import main
 from tests.acceptance.command import Command, CommandHere
 
 
@@ -174,3 +177,64 @@ def test_a_worker_draws_only_on_a_terminal_whose_foreground_it_is_in(
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     os.close(master)
     assert (tmp_path / "said").read_text() == expected
+
+
+def test_an_agent_set_by_a_misspelled_name_is_said_to_be_new(tmp_path: Path) -> None:
+    il = CommandHere(tmp_path)
+    il.ok("agents", "set", "reviewer")
+    assert il("agents", "set", "reviewer", "--max", 2).err == ""
+    said = "Created a new agent, revewer. If you meant reviewer, remove it: interlock agents remove revewer\n"
+    assert il("agents", "set", "revewer").err == said
+
+
+def test_agents_show_when_their_items_may_be_overtaken_if_that_was_set(tmp_path: Path) -> None:
+    il = CommandHere(tmp_path)
+    assert "overtaken" not in il("agents", "set", "coder").out
+    five = "reviewer may be overtaken: after 5 min without a claim"
+    assert il("agents", "set", "reviewer", "--overtake-after", "5m").out.splitlines()[-1] == five
+    il.ok("agents", "set", "night", "--overtake-after", 0)
+    assert il("agents").out.splitlines()[-2:] == ["night may be overtaken: never", five]
+    assert "0 means never." in il("agents", "set", "night", "--overtake-after", "never").err
+
+
+def test_only_a_known_agent_or_project_is_resumed(tmp_path: Path) -> None:
+    il = CommandHere(tmp_path)
+    for words in (("agent", "nosuch"), ("project", "nosuch")):
+        refused = il("--json", "resume", *words).error
+        assert refused["code"] == "not_found"
+        assert "--create" not in refused["hint"]
+    assert il("resume", "agent", "nosuch", "--create").code == 2
+    assert il.ok("agents")["agents"] == []
+
+
+def test_a_second_revocation_says_that_it_changed_nothing(tmp_path: Path) -> None:
+    il = CommandHere(tmp_path)
+    il.ok("token", "create", "laptop", "--scope", "read")
+    assert il("token", "revoke", "laptop").out.endswith(" (laptop) is revoked.\n")
+    assert il("token", "revoke", "laptop").out.endswith(" (laptop) was already revoked.\n")
+
+
+def test_a_sweeper_on_a_terminal_says_that_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("interlock.cli.store_commands.time.sleep", interrupted)
+    for screen, said in ((Terminal(), "Sweeping every 2 s; Ctrl-C ends it.\n"), (io.StringIO(), "")):
+        with redirect_stderr(screen):
+            main(["sweep", "--every", "2s"])
+        assert screen.getvalue().startswith(said)
+        assert ("Sweeping" in screen.getvalue()) is bool(said)
+
+
+def test_a_worker_says_which_command_it_runs(il: Command) -> None:
+    command = ("sh", "-c", "exit 0", "x" * 100)
+    said = il("work", "--agent", "coder", "--exit-when-idle", "--", *command).out.splitlines()[0]
+    assert "in 1 slot: sh -c 'exit 0' xxx" in said
+    assert said.endswith("x…")

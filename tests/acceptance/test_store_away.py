@@ -21,7 +21,7 @@ from tests.acceptance.command import PROGRAM, Command
 from tests.patience import PATIENCE_S
 from tests.postgres_fixtures import StartPostgres
 
-AWAY, BACK = "The store is away; waiting", "The store answers again."
+AWAY, BACK = "Cannot reach the store (postgresql://", "The store answers again."
 PLAN = json.dumps({"name": "build", "tasks": [{"key": "compile", "title": "Compile"}]})
 
 
@@ -146,7 +146,7 @@ def test_whoever_watches_outlives_a_restart_and_says_so(il: Command, server: Pos
 
         server.stop("immediate")
         for each in everybody:
-            each.err.until(f"{AWAY} for it.")
+            each.err.until("; retrying until it answers.")
         press_graph("q")
         assert graph.process.wait(PATIENCE_S) == 0
 
@@ -178,7 +178,7 @@ def test_a_command_that_waits_for_a_restart_says_so(il: Command, server: Postgre
         on_terminal(il, "ls", env=patient) as (typed, _),
     ):
         for each in (piped, typed):
-            each.err.until(f"{AWAY} up to 600 s.")
+            each.err.until("; retrying for up to 600 s.")
         server.start()
         assert (piped.process.wait(PATIENCE_S), typed.process.wait(PATIENCE_S)) == (0, 0)
         for each in (piped, typed):
@@ -195,7 +195,7 @@ def test_an_idle_worker_says_once_that_the_store_is_away_and_once_that_it_is_bac
     with started(il, "work", "--agent", "coder", "--", "true", env=patient) as worker:
         worker.out.until("works for coder")
         server.stop("immediate")
-        worker.out.until("The store is away. Trying again.")
+        worker.out.until("Cannot reach the store. Trying again.")
         server.start()
         worker.out.until(BACK)
         il.ok("add", "First")

@@ -90,7 +90,7 @@ def test_a_server_that_is_away_is_called_as_it_is_when_it_is_back(monkeypatch: p
     client = connect("http://127.0.0.1:1", "x", patience_s=0.5, absence=Absence(heard.append))
     with pytest.raises(StoreUnavailable):
         client.stats()
-    assert set(heard) == {"The store is away"}, "then: the store answers again"
+    assert set(heard) == {"Cannot reach the store"}, "then: the store answers again"
 
 
 def test_a_program_that_is_no_server_of_ours_is_named(serving: Serving) -> None:

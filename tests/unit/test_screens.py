@@ -110,6 +110,7 @@ def test_where_an_event_has_one_line_it_is_cut_at_a_word_and_the_lane_goes_first
 
 def agent(name: str, **more: object) -> AgentView:
     known: dict[str, object] = dict.fromkeys(AgentView.PARTS) | {"name": name, "key": name, "running": 1}
+    known["overtake_after_s"] = 60.0
     return AgentView(**{**known, "pending": 2, "types": (), "labels": (), "paused": False, **more})  # type: ignore[arg-type]
 
 
@@ -123,6 +124,7 @@ def test_agents_fit_whatever_holds_them_back(width: int) -> None:
             types=("issue_triage", "pr_review", "build_failure"),
             pool="gpus",
             max=3,
+            overtake_after_s=300.0,
         ),
         agent("coder", walled_until=now + timedelta(hours=6), wall_reason=why, last_seen_at=now),
         agent("tester", paused=True, paused_reason=why, last_seen_at=now - timedelta(minutes=4.5)),

@@ -230,7 +230,13 @@ class TestEnded:
         world = World()
         assert "replaced by the newer item 2" in sentence(world, put(world, "superseded"))
         world = World()
-        assert "became a message of item 1" in sentence(world, put(world, "coalesced"))
+        assert "became a message of item 1 of the same agent;" in sentence(world, put(world, "coalesced"))
+
+    def test_an_absorbed_item_for_anyone_has_no_agent(self) -> None:
+        world = World()
+        world.put("work", policy=Policy.COALESCE)
+        item = world.put("more", policy=Policy.COALESCE)
+        assert "became a message of item 1;" in sentence(world, item)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from typing import Annotated
 
 from interlock.cli import typer, views
 from interlock.cli.command import Group
-from interlock.cli.invocation import Invocation, invocation_of, mention_near_agent
+from interlock.cli.invocation import Invocation, invocation_of
 from interlock.cli.options import Create, Limit, Reason, limit_of
+from interlock.cli.output import tell
 from interlock.cli.values import name_or_none
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.model import Mode
@@ -65,16 +66,23 @@ def set_agent(
     limit = None if max_ is None or unlimited else whole("--max", max_)
     call = invocation_of(ctx)
     with call.service() as service:
-        mention_near_agent(service, name)
+        near = service.near_agent(name)
         answer = service.set_agent(
             name,
             max_concurrency=limit,
             unlimited=unlimited,
             types=type_,
             labels=label,
-            overtake_after_s=None if overtake_after is None else span_s("--overtake-after", overtake_after),
+            overtake_after_s=None
+            if overtake_after is None
+            else span_s("--overtake-after", overtake_after, or_else="0 means never."),
             pool="" if pool is not None and pool.strip().lower() == "none" else name_or_none("--pool", pool),
             by=call.settings.actor,
+        )
+    if near is not None:
+        tell(
+            f"Created a new agent, {answer.name}. If you meant {near}, remove it:"
+            f" interlock agents remove {answer.name}"
         )
     return _print_agent(ctx, answer)
 
@@ -139,10 +147,9 @@ def resume_agent(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME")],
     reason: Reason = "",
-    create: Create = False,
 ) -> int:
     """Let a paused agent start again."""
-    return _pause(ctx, name, reason, create=create, paused=False)
+    return _pause(ctx, name, reason, create=False, paused=False)
 
 
 def _pause(ctx: typer.Context, name: str, reason: str, *, create: bool, paused: bool) -> int:

@@ -38,12 +38,19 @@ _TRUSTED = """
 # The next ones belong in your own settings, ~/.config/interlock/config.toml. From this file they
 # count only for users who have run `interlock trust`.
 """
-_TYPES = """
+_TABLES = """
 # Defaults for items of one type.
 #[types.pr_review]
 #lease_s = 300
 #policy = "coalesce"
 #priority = 5
+
+# The policy of items that name none, nor has their type one: by the beginning of their lane's name,
+# of which the longest counts, then by project.
+#[policies.lanes]
+#"issue:" = "coalesce"
+#[policies.projects]
+#shop = "supersede"
 """
 
 #: What is offered, and the question, each on a line of its own: both fit a terminal of 80 columns.
@@ -118,7 +125,7 @@ def example() -> str:
 
     free = [s for s in SETTINGS if s.from_repository is not FromRepository.NO]
     trusted = [s for s in SETTINGS if s.from_repository is FromRepository.NO]
-    return "".join((_BEGINNING, *map(_lines, free), _TRUSTED, *map(_lines, trusted), _TYPES))
+    return "".join((_BEGINNING, *map(_lines, free), _TRUSTED, *map(_lines, trusted), _TABLES))
 
 
 def _lines(setting: Setting) -> str:

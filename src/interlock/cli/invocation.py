@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from interlock.cli import typer
 from interlock.cli.output import Output, tell
-from interlock.core.absence import Absence
+from interlock.core.absence import Absence, waiting
 from interlock.core.errors import NotFound
 from interlock.core.record import replace
 
@@ -106,8 +106,10 @@ class Invocation:
         if what is None:
             tell("The store answers again.")
         elif not self._away:
-            how_long = "for it" if self.absence.forever else f"up to {self.settings.busy_timeout_s:g} s"
-            tell(f"{what}; waiting {how_long}.")
+            from interlock import app
+
+            up_to_s = None if self.absence.forever else self.settings.busy_timeout_s
+            tell(waiting(what, up_to_s, place=app.place_of(self.settings)))
         self._away = what is not None
 
     def name_store(self, found: Sized) -> None:

@@ -120,10 +120,9 @@ def resume(
     what: Annotated[str | None, _WHAT] = None,
     name: Annotated[str | None, _NAME] = None,
     reason: Reason = "",
-    create: Create = False,
 ) -> int:
     """Let a paused agent or project start again."""
-    return _pause(ctx, what, name, reason, create=create, paused=False)
+    return _pause(ctx, what, name, reason, create=False, paused=False)
 
 
 def _list_paused(ctx: typer.Context) -> int:

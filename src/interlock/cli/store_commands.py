@@ -29,11 +29,14 @@ def sweep(
 ) -> int:
     """Expire lost leases, bring back due retries, repair stranded lanes.
 
-    Any number of sweepers may run at once, on any number of machines.
+    It sweeps again and again until Ctrl-C; `--once` sweeps once. Any number of sweepers may run at once, on
+    any number of machines.
     """
     call = invocation_of(ctx)
     every_s = span_s("--every", every)
     check_number("--every", every_s, 0.05, 3600)
+    if not once and sys.stderr.isatty():
+        tell(f"Sweeping every {every_s:g} s; Ctrl-C ends it.")
     with call.service() as service:
         notifier = notifier_of(call, service)
         while True:

@@ -57,5 +57,7 @@ def revoke(
     """Revoke a token. Servers notice within five seconds."""
     call = invocation_of(ctx)
     with call.service() as service:
+        before = {each.id for each in service.tokens() if each.revoked_at is not None}
         gone = service.revoke_token(token)
-    return call.out.answer(gone, f"Token {gone.id} ({gone.name}) is revoked.")
+    state = "was already revoked" if gone.id in before else "is revoked"
+    return call.out.answer(gone, f"Token {gone.id} ({gone.name}) {state}.")

@@ -7,8 +7,18 @@ from collections.abc import Callable
 
 #: A shorter wait for a store is not worth a word.
 SAID_AFTER_S = 2.0
+#: What `Absence` hears of a database or server to which no connection can be made.
+UNREACHABLE = "Cannot reach the store"
 #: How long a process that stops still waits for its store.
 HURRY_S = 2.0
+
+
+def waiting(what: str, up_to_s: float | None = None, *, place: str = "") -> str:
+    """The sentence for whoever waits: what the matter is, and how long to wait; None: for ever."""
+    if what == UNREACHABLE:
+        how_long = "until it answers" if up_to_s is None else f"for up to {up_to_s:g} s"
+        return f"{what}{f' ({place})' if place else ''}; retrying {how_long}."
+    return f"{what}; waiting {'for it' if up_to_s is None else f'up to {up_to_s:g} s'}."
 
 
 def _nobody(_: str | None) -> None:

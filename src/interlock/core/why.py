@@ -97,9 +97,9 @@ def _clauses(prediction: Prediction) -> tuple[str, str]:
         case ItemStatus.SUPERSEDED:
             return f"was replaced by the newer item {state.absorbed_by}", "that one got its messages"
         case ItemStatus.COALESCED:
-            into = f"item {state.absorbed_by}"
+            into = f"item {state.absorbed_by}{' of the same agent' if item.spec.agent_key else ''}"
             told = f"`interlock show {state.absorbed_by}` tells what became of that"
-            return f"became a message of {into} of the same agent", told
+            return f"became a message of {into}", told
         case other:
             assert_never(other)
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
-from interlock.core.absence import Absence
+from interlock.core.absence import UNREACHABLE, Absence
 from interlock.core.errors import (
     EditRefused,
     InterlockError,
@@ -122,7 +122,7 @@ class Connection:
                 else:
                     self._absence.answered()
                     return self._for_commands(answer)
-            self._absence.missed("The store is away", time.monotonic())
+            self._absence.missed(UNREACHABLE, time.monotonic())
             if time.monotonic() + pause_s > deadline_s and not self._absence.forever:
                 raise error
             time.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311
@@ -228,7 +228,7 @@ class Connection:
                 self._check_protocol(lost)
                 now_s = time.monotonic()
                 deadline_s = deadline_s or now_s + self._patience_s
-                self._absence.missed("The store is away", now_s)
+                self._absence.missed(UNREACHABLE, now_s)
                 if now_s > deadline_s and not self._absence.forever:
                     raise self._away(_why(lost)) from None
                 time.sleep(PAUSE_FIRST_S * 4)

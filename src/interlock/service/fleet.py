@@ -17,6 +17,7 @@ from interlock.service.contract import AgentView, LaneView, PoolView
 from interlock.store.port import ItemQuery, Store
 
 _CREATE = "A name that is still to come needs --create."
+_PAUSED = "`interlock pause` lists what is paused."
 
 
 class Fleet:
@@ -143,7 +144,7 @@ class Fleet:
         key = names.needed_agent(name)
         reason = given_reason(why) if names.check_flag("paused", paused) else checked_reason(why)
         if not names.check_flag("create", create):
-            self._require_agent(key)
+            self._require_agent(key, _CREATE if paused else _PAUSED)
         event = self._event(
             EventKind.AGENT_PAUSED if paused else EventKind.AGENT_RESUMED, by, reason, agent=key
         )
@@ -151,21 +152,21 @@ class Fleet:
         named = ("paused_why",) if paused else ("paused_why", "wall_us")
         return agent_view(self.store.set_agent(agent, named, lambda _: event))
 
-    def _require_agent(self, key: str) -> None:
+    def _require_agent(self, key: str, otherwise: str = _CREATE) -> None:
         """Raise unless the agent was set, has asked for work, or is or was named by an item."""
         if self.store.agent(key) is None and not self.store.items(ItemQuery(agent=key, limit=1)):
             used = {agent.key for agent in self.store.agents()}
             if names.nearest(key, used) is None:  # one that only an item names may be a typo itself
                 used |= {item.spec.agent_key for item in self._newest_items()}
-            raise names.unknown("agent", key, used, _CREATE)
+            raise names.unknown("agent", key, used, otherwise)
 
-    def _require_project(self, project: str) -> None:
+    def _require_project(self, project: str, otherwise: str = _CREATE) -> None:
         """Raise unless an item is or was in the project, or it is paused or has a mode, or is the default."""
         used = {rule.value for rule in self.store.modes() if rule.scope == "project"} | {DEFAULT_PROJECT}
         used.update(self.store.paused_projects())
         if project not in used and not self.store.items(ItemQuery(project=project, limit=1)):
             used |= {item.spec.project for item in self._newest_items()}
-            raise names.unknown("project", project, used, _CREATE)
+            raise names.unknown("project", project, used, otherwise)
 
     def _newest_items(self) -> list[Item]:
         return self.store.items(ItemQuery(limit=1_000))
@@ -177,7 +178,7 @@ class Fleet:
         names.check_name("project", project)
         reason = given_reason(why) if names.check_flag("paused", paused) else checked_reason(why)
         if not names.check_flag("create", create):
-            self._require_project(project)
+            self._require_project(project, _CREATE if paused else _PAUSED)
         kind = EventKind.PROJECT_PAUSED if paused else EventKind.PROJECT_RESUMED
         event = self._event(kind, by, reason, project=project)
         self.store.pause_project(project, reason if paused else None, event)

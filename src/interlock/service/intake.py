@@ -177,8 +177,8 @@ def whole(what: str, value: object) -> int:
     return value
 
 
-def span_s(what: str, value: object) -> float:
-    """A span in seconds: 90, `90`, `90s`, `1.5m`, `2h`, `1d`."""
+def span_s(what: str, value: object, *, or_else: str = "") -> float:
+    """A span in seconds: 90, `90`, `90s`, `1.5m`, `2h`, `1d`. A refusal's hint ends with `or_else`."""
     if isinstance(value, str) and (match := _SPAN.fullmatch(value.strip())):
         return float(match[1]) * _UNIT_S[match[2] or "s"]
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -187,7 +187,8 @@ def span_s(what: str, value: object) -> float:
                 return float(value)
     shown = reprlib.repr(value)
     raise InvalidInput(
-        f"{names.the(what)} {shown} is not a span of time.", "Use seconds, or 90s, 5m, 2h, 1d."
+        f"{names.the(what)} {shown} is not a span of time.",
+        f"Use seconds, or 90s, 5m, 2h, 1d. {or_else}".rstrip(),
     )
 
 

@@ -538,7 +538,7 @@ def parsed(
             f"types in {path} is not a table of tables.", "Write [types.NAME] and its keys below."
         )
     policies = _policies(document.pop("policies", {}), path)
-    table = _checked(document, SETTINGS, str(path))
+    table = _checked(document, SETTINGS, str(path), tables=("types", "policies"))
     by_type = {names.check_name("type", name): _type_defaults(name, t, path) for name, t in types.items()}
     return table, by_type, policies
 
@@ -553,9 +553,32 @@ def _policies(tables: object, path: Path) -> dict[str, dict[str, Policy]]:
                 f"[policies.{kind}] of {path} is unknown.", f"Known are {', '.join(_POLICIES)}."
             )
     return {
-        kind: {name: _policy(value, f"[policies.{kind}] of {path}") for name, value in table.items()}
+        kind: {
+            _POLICIES[kind](name, path): _policy(value, f"[policies.{kind}] of {path}")
+            for name, value in table.items()
+        }
         for kind, table in tables.items()
     }
+
+
+def _lane_prefix(prefix: str, path: Path) -> str:
+    """As lanes are written; raises if no lane can begin with it."""
+    reasons = []
+    for lane in (prefix, f"{prefix}x"):  # a prefix such as `team/` is no name yet
+        try:
+            return names.lane_key(lane)[: len(prefix)]
+        except InvalidInput as error:
+            reasons.append(error)
+    raise InvalidInput(f"[policies.lanes] of {path}: no lane begins with {prefix!r}.", reasons[-1].hint)
+
+
+def _project(name: str, path: Path) -> str:
+    try:
+        return names.check_name("project", name)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"[policies.projects] of {path}: no project is called {name!r}.", error.hint
+        ) from None
 
 
 def _policy(value: object, where: str) -> Policy:
@@ -566,7 +589,7 @@ def _policy(value: object, where: str) -> Policy:
     return Policy(value)
 
 
-_POLICIES = ("lanes", "projects")
+_POLICIES = {"lanes": _lane_prefix, "projects": _project}
 
 
 def _type_defaults(name: str, table: dict[str, Any], path: Path) -> TypeDefaults:
@@ -576,11 +599,16 @@ def _type_defaults(name: str, table: dict[str, Any], path: Path) -> TypeDefaults
     return TypeDefaults(**values)
 
 
-def _checked(table: Mapping[str, Any], known: tuple[Setting, ...], where: str) -> dict[str, Any]:
+def _checked(
+    table: Mapping[str, Any], known: tuple[Setting, ...], where: str, tables: tuple[str, ...] = ()
+) -> dict[str, Any]:
     by_name = {setting.name: setting for setting in known}
     for key in table:
         if key not in by_name:
-            raise InvalidInput(f"{where} has an unknown key {key!r}.", f"Known are {', '.join(by_name)}.")
+            near = names.nearest(key, (*by_name, *tables))
+            known_names = f"Known are {', '.join((*by_name, *tables))}."
+            meant = f"Did you mean {near}? " if near else ""
+            raise InvalidInput(f"{where} has an unknown key {key!r}.", meant + known_names)
     return {key: _check(by_name[key], f"{key} in {where}", value) for key, value in table.items()}
 
 

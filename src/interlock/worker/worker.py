@@ -13,6 +13,7 @@ import contextlib
 import errno
 import os
 import secrets
+import shlex
 import threading
 import time
 from collections.abc import Callable
@@ -65,6 +66,8 @@ CLAIM_WAIT_S = 1.0
 CLAIM_AGAIN_FIRST_S, CLAIM_AGAIN_MAX_S = 0.25, 5.0
 #: How often to clear away what dead runs left on this host.
 CLEAR_EVERY_S = 30.0
+#: How much of its command a worker prints when it starts.
+_COMMAND_CHARS = 80
 #: How long a worker that ends waits for a store that is away, and how long for the last try after that. Then
 #: it leaves results in the spool, and calls to the store unanswered.
 LEAVE_AFTER_S, LAST_TRY_S = 5.0, 5.0
@@ -532,7 +535,10 @@ class Worker:
 
     def _greeting(self) -> str:
         slots = "1 slot" if self.wish.slots == 1 else f"{self.wish.slots} slots"
-        return f"Worker {self.name} works for {self.wish.agent.strip()} in {slots}: {self.wish.command[0]}"
+        command = shlex.join(self.wish.command)
+        if len(command) > _COMMAND_CHARS:
+            command = command[: _COMMAND_CHARS - 1] + "…"
+        return f"Worker {self.name} works for {self.wish.agent.strip()} in {slots}: {command}"
 
     def give_up(self, error: Exception) -> None:
         """Start nothing more and end with this error; after a defect also stop the runs."""

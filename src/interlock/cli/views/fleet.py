@@ -8,6 +8,8 @@ from math import ceil
 
 from interlock.cli.page import Console, Table, Text
 from interlock.cli.views import words
+from interlock.core.overtaking import OVERTAKE_AFTER_S
+from interlock.core.timing import span
 from interlock.service.contract import AgentView, GateView, HolderView, LaneView, PoolView
 
 
@@ -34,6 +36,9 @@ def agents(console: Console, found: Sequence[AgentView]) -> None:
     for agent in found:
         if held := starts_nothing(agent):
             console.print(Text(words.harmless(f"{agent.name} {held}"), style="yellow"))
+        if (after_s := agent.overtake_after_s) != OVERTAKE_AFTER_S:
+            after = f"after {span(after_s)} without a claim" if after_s else "never"
+            console.print(Text(words.harmless(f"{agent.name} may be overtaken: {after}")))
 
 
 def _runs(running: int, most: int | None) -> str:

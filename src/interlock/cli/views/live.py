@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from math import inf
 from typing import TYPE_CHECKING
 
-from interlock.core.absence import Absence
+from interlock.core.absence import Absence, waiting
 from interlock.core.record import Record
 from interlock.service.contract import (
     EventView,
@@ -120,7 +120,7 @@ def redraw(
         if live is None:
             tell(what)
         elif what is not None:  # else the next frame shows it
-            away = Text(f"{what}; waiting for it.", style="bold red")
+            away = Text(waiting(what), style="bold red")
             live.update(Group(away, drawn or ""), refresh=True)
             if pressed(_LOOK_S) in _ENDING_KEYS:
                 raise _Ended

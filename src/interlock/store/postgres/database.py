@@ -22,7 +22,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8Dumper
 
 from interlock.core import continuity
-from interlock.core.absence import Absence
+from interlock.core.absence import UNREACHABLE, Absence
 from interlock.core.continuity import Ancestor, Lineage
 from interlock.core.errors import (
     InterlockError,
@@ -290,7 +290,7 @@ class Database:
                 except GONE as error:
                     if not _may_come_back(error):
                         raise
-                    absence.missed("The store is away", time.monotonic())
+                    absence.missed(UNREACHABLE, time.monotonic())
                     if not absence.waits(time.monotonic(), deadline_s):
                         raise
                 except psycopg.DatabaseError as error:
