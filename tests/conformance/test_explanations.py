@@ -426,6 +426,15 @@ def test_behind_an_owner_that_nobody_may_start_the_same_agent_is_told_that_it_ma
     assert scene.claim("coder").item.id == item
 
 
+def test_behind_an_owner_whose_unknown_agent_lacks_its_label_that_agent_is_told_that_it_may_pass(
+    scene: Scene,
+) -> None:
+    scene.put("owner", lane=LANE, agent="newcomer", labels=("gpu",))
+    item = scene.put("next", lane=LANE, agent="newcomer")
+    assert "a claim of newcomer may overtake it" in scene.service.why(item).why
+    assert scene.claim("newcomer").item.id == item
+
+
 @pytest.mark.parametrize("limit", ["agent", "pool"])
 def test_a_run_whose_lease_is_over_counts_against_no_limit(scene: Scene, limit: str) -> None:
     if limit == "pool":

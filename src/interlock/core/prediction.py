@@ -196,8 +196,8 @@ class Prediction(Record):
         Who asks is known and there by then: an owner for that agent makes room only if it cannot start."""
         if self.closed or self.item.spec.agent_key != agent:
             return True
-        known = (self.facts.agents or {}).get(agent)
-        return known is not None and not can_do(known, self.item)
+        asking = (self.facts.agents or {}).get(agent) or Agent(key=agent, name=agent)
+        return not can_do(asking, self.item)
 
     def takes(self, agent: str) -> bool:
         """Whether a claim of this agent may start it now."""
