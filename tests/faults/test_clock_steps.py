@@ -182,6 +182,29 @@ def test_what_was_written_by_a_clock_that_was_ahead_is_no_step_back_once_that_is
         service.close()
 
 
+def test_an_agent_that_asked_by_a_clock_that_was_ahead_is_no_step_back_once_that_is_corrected(
+    server: Server,
+) -> None:
+    """Its statement read the clock before the correction and wrote after it.
+
+    Taken out: the agents' part of `newest_time.sql`; a later process undoes the correction. Taken out:
+    the comparison with times ahead in `see_agent.sql`; the agent seems to be there for an hour.
+    """
+    early = open_service(server.url)
+    early.next("coder")
+    server.step(HOUR_S)
+    early.sweep()
+    ahead_us = server.now_us() + HOUR_S * 1_000_000
+    query(server.url, f"UPDATE agents SET seen_us = {ahead_us} RETURNING key")
+    late = open_service(server.url)
+    late.sweep()
+    assert [round(step) for step in steps(server.url)] == [pytest.approx(HOUR_S, abs=3)]
+    late.next("coder")
+    assert query(server.url, "SELECT seen_us FROM agents")[0][0] < ahead_us
+    for service in (early, late):
+        service.close()
+
+
 def _more_than(url: str, n: int) -> bool:
     return len(steps(url)) > n
 
