@@ -431,7 +431,7 @@ def test_a_file_system_without_locks_is_refused_in_a_sentence(
         )
         assert answer.returncode == 1
         first, hint = answer.stderr.splitlines()
-        assert first.startswith("The file system of .interlock/locks refuses to lock a file: ")
+        assert first.startswith("The file system of the session locks refuses to lock a file: ")
         assert "interlock hold" in hint
         assert file(locks).read_bytes() == before
 
