@@ -185,7 +185,8 @@ class TestPause:
                 act()
         with pytest.raises(NotFound) as far:
             pause_agent("zebra", paused=paused, why="typo")
-        assert far.value.hint == "A name that is still to come needs --create."
+        expected = "A name that is still to come needs --create." if paused else "`interlock pause` lists"
+        assert far.value.hint.startswith(expected)
         assert [a.key for a in scene.service.agents()] == ["reviewer"]
         assert scene.service.paused_projects() == {}
         assert not [e for e in scene.history() if e.kind.endswith(("paused", "resumed"))]
