@@ -1,4 +1,4 @@
-"""Arrival: what happens to an item when it is added. One gate for every way in.
+"""Arrival: what happens to an item when it is added. One entry for every way in.
 
 The rules when the lane is taken (*kin* means same agent key and same policy; a *namesake* is addressed to the
 arrival's agent or run by it, whatever its policy, and is no hold, no edit of a plan and no external run):
@@ -18,7 +18,7 @@ both        kin, asking         becomes a message of it, unless a person sends i
 reject      anyone              is refused and leaves no row
 ==========  ==================  ===========================================================
 
-A lane that is shut by its gate is not taken: what arrives there enters it as ever, and waits for the gate.
+A lane that is shut by its gate is not taken: an item that arrives there enters it and waits for the gate.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from __future__ import annotations
 from typing import assert_never
 
 from interlock.core.commands import Arrival, Arrive
-from interlock.core.ending import expire
+from interlock.core.endings import expire
 from interlock.core.lanes import ask_to_stop, promote, supersede
 from interlock.core.ledger import Ledger
 from interlock.core.model import (
+    ArrivalDecision,
     EventKind,
     Item,
     ItemId,
@@ -40,7 +41,6 @@ from interlock.core.model import (
     SenderKind,
     Spec,
     State,
-    Verdict,
     mode_for,
 )
 from interlock.core.names import agent_key
@@ -48,13 +48,13 @@ from interlock.core.plans.model import EDIT_TYPE
 from interlock.core.record import replace
 from interlock.core.states import ItemStatus
 from interlock.core.timing import to_us
-from interlock.core.waking import (
-    hear,
-    is_remark,
+from interlock.core.wakeups import (
+    is_echo,
     one_too_many,
+    record_wake_limit,
     restart,
     starts_nothing,
-    stop,
+    wake_by_message,
     why_nothing,
 )
 
@@ -71,16 +71,16 @@ def arrive(ledger: Ledger, command: Arrive) -> Arrival:
             dedupe_key=new.dedupe_key,
             title=new.title,
         )
-        return Arrival(verdict=Verdict.DUPLICATE, reason=Reason.DEDUPE_KEY, item=first, arrived=None)
+        return Arrival(verdict=ArrivalDecision.DUPLICATE, reason=Reason.DEDUPE_KEY, item=first, arrived=None)
     if new.lane is None:
-        return _enter(ledger, command, lane=None)
+        return _decide(ledger, command, lane=None)
     match mode_for(ledger.snapshot.modes, new.project, new.lane):
         case Mode.OFF:
-            return _enter(ledger, command, lane=None)
+            return _decide(ledger, command, lane=None)
         case Mode.OBSERVE:
             return _observe(ledger, command, new.lane)
         case Mode.ENFORCE:
-            arrival = _enter(ledger, command, new.lane)
+            arrival = _decide(ledger, command, new.lane)
             if new.sender.kind is SenderKind.PERSON and arrival.arrived is not None:
                 restart(ledger, new.lane)
             return arrival
@@ -98,24 +98,24 @@ def _seen_before(ledger: Ledger, command: Arrive) -> ItemId | None:
     return ledger.remember_key(command.item.project, key, command.id)
 
 
-def _enter(ledger: Ledger, command: Arrive, lane: str | None) -> Arrival:
+def _decide(ledger: Ledger, command: Arrive, lane: str | None) -> Arrival:
     new = command.item
     due_us = _due_us(ledger, new)
     if due_us is not None:
         return _schedule(ledger, command, lane, due_us)
     if lane is None:
         state = State(status=ItemStatus.PENDING, reason=Reason.NO_LANE)
-        return _added(ledger, command, lane, state, Verdict.ADMITTED)
+        return _added(ledger, command, lane, state, ArrivalDecision.ADMITTED)
     _repair(ledger, lane)
     if new.sender.kind is SenderKind.PERSON and new.policy is not Policy.REJECT:
-        restart(ledger, lane)  # what came earlier goes first
+        restart(ledger, lane)  # earlier arrivals go first
     owner = ledger.owner(lane)
     kin = _kin(ledger, new, lane)
-    if is_remark(new, lane, ledger.worker(lane)):
-        return _mute(ledger, command, lane, owner, kin)
+    if is_echo(new, lane, ledger.last_agent(lane)):
+        return _decide_echo(ledger, command, lane, owner, kin)
     if new.policy is Policy.COALESCE and kin:
         return _coalesce(ledger, command, lane, _absorber(kin))
-    if new.sender.kind is not SenderKind.PERSON:  # only a person takes an item out of its question
+    if new.sender.kind is not SenderKind.PERSON:  # only a person answers a question
         asking, kin = [k for k in kin if k.asking], [k for k in kin if not k.asking]
         if asking and not kin:
             return _coalesce(ledger, command, lane, asking[0])
@@ -123,63 +123,63 @@ def _enter(ledger: Ledger, command: Arrive, lane: str | None) -> Arrival:
 
 
 def _schedule(ledger: Ledger, command: Arrive, lane: str | None, due_us: int) -> Arrival:
-    """An arrival that is due later. An agent may set itself a time, as often as it may be woken in a row."""
+    """An arrival that is due later. An agent may schedule itself as often as the wake-up limit allows."""
     new = command.item
     if lane is not None:
         owner, kin = ledger.owner(lane), _kin(ledger, new, lane)
-        if new.sender.kind is not SenderKind.AGENT and is_remark(new, lane, ledger.worker(lane)):
-            return _mute(ledger, command, lane, owner, kin)
+        if new.sender.kind is not SenderKind.AGENT and is_echo(new, lane, ledger.last_agent(lane)):
+            return _decide_echo(ledger, command, lane, owner, kin)
         if one_too_many(ledger, new, lane, kin):
-            return _stop(ledger, command, lane, owner)
+            return _wait_for_person(ledger, command, lane, owner)
     state = State(status=ItemStatus.WAITING, due_us=due_us, reason=Reason.SCHEDULED)
-    return _added(ledger, command, lane, state, Verdict.QUEUED)
+    return _added(ledger, command, lane, state, ArrivalDecision.QUEUED)
 
 
-def _stop(ledger: Ledger, command: Arrive, lane: str, owner: Item | None) -> Arrival:
-    """One wake-up too many in a row: it waits for a person."""
+def _wait_for_person(ledger: Ledger, command: Arrive, lane: str, owner: Item | None) -> Arrival:
+    """The wake-up limit is exceeded: the item waits for a person."""
     state = State(status=ItemStatus.WAITING, reason=Reason.LOOP)
-    arrival = _added(ledger, command, lane, state, Verdict.QUEUED, owner)
-    stop(ledger, ledger.items[command.id])
+    arrival = _added(ledger, command, lane, state, ArrivalDecision.QUEUED, owner)
+    record_wake_limit(ledger, ledger.items[command.id])
     return arrival
 
 
 def _by_policy(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, kin: list[Item]) -> Arrival:
-    """An arrival that nobody absorbs."""
+    """An arrival that no item absorbs."""
     new = command.item
     if new.policy is Policy.REJECT and owner is not None:
         return _reject(ledger, command, lane, owner)
     if one_too_many(ledger, new, lane, kin):
-        return _stop(ledger, command, lane, owner)
+        return _wait_for_person(ledger, command, lane, owner)
     match new.policy:
         case Policy.QUEUE:
             return _queue(ledger, command, lane, owner, Reason.LANE_QUEUED)
         case Policy.COALESCE:
             other = owner is not None and not owner.answers_to(agent_key(new.agent))
             reason = Reason.DEFERRED if other else Reason.LANE_QUEUED
-            return _explained(_queue(ledger, command, lane, owner, reason), new)
+            return _with_policy_reason(_queue(ledger, command, lane, owner, reason), new)
         case Policy.SUPERSEDE | Policy.LATEST:
-            return _explained(_replace(ledger, command, lane, owner, kin), new)
+            return _with_policy_reason(_replace(ledger, command, lane, owner, kin), new)
         case Policy.REJECT:
             return _queue(ledger, command, lane, owner, Reason.LANE_FREE)
         case other:
             assert_never(other)
 
 
-def _explained(arrival: Arrival, new: NewItem) -> Arrival:
-    """The answer with the reason why an arrival that would coalesce or replace another only waits."""
+def _with_policy_reason(arrival: Arrival, new: NewItem) -> Arrival:
+    """The answer, with the reason why the arrival was queued instead of coalesced or replacing an item."""
     owner = arrival.holder
-    if owner is None or arrival.verdict is not Verdict.QUEUED:
+    if owner is None or arrival.verdict is not ArrivalDecision.QUEUED:
         return arrival
     key = agent_key(new.agent)
-    whom = f"of {key}" if key else "addressed to nobody"
+    whom = f"of {key}" if key else "without an agent"
     if _is_kin(owner, new) and owner.spec.lane is None:
-        why = f"item {owner.id} was let through while the lane was only observed, so the item waits"
+        why = f"item {owner.id} was admitted while the lane was in observe mode, so the new item waits"
     elif new.policy is Policy.COALESCE:
-        why = f"nothing {whom} is on the lane that takes messages, so the item waits"
+        why = f"no item {whom} on this lane takes messages, so the new item waits"
     elif _is_kin(owner, new):
-        why = f"item {owner.id} is running, and only items that have not started are replaced"
+        why = f"item {owner.id} is running; only items that have not started are replaced"
     else:
-        why = f"no item {whom} with this policy is on the lane, so nothing is replaced"
+        why = f"no item {whom} on this lane has this policy, so none is replaced"
     return replace(arrival, policy_why=f"{new.policy}: {why}")
 
 
@@ -192,7 +192,7 @@ def _due_us(ledger: Ledger, new: NewItem) -> int | None:
 
 
 def _repair(ledger: Ledger, lane: str) -> None:
-    """Repair the lane before the arrival: expire an owner past its deadline, promote where nobody owns it.
+    """Repair the lane before the arrival: expire an owner past its deadline, promote on a free lane.
 
     A task is left to the sweeper and to claims: it ends under the lock of its plan's lane.
     """
@@ -203,39 +203,41 @@ def _repair(ledger: Ledger, lane: str) -> None:
 
 
 def _queue(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, reason: Reason) -> Arrival:
-    shut = ledger.shut(lane, command.item.type)
+    shut = ledger.is_shut(lane, command.item.type)
     if owner is None:
         state = State(status=ItemStatus.PENDING, reason=Reason.SERIES_QUEUED if shut else Reason.LANE_FREE)
-        return _added(ledger, command, lane, state, Verdict.QUEUED if shut else Verdict.ADMITTED)
+        return _added(
+            ledger, command, lane, state, ArrivalDecision.QUEUED if shut else ArrivalDecision.ADMITTED
+        )
     state = State(status=ItemStatus.DEFERRED, reason=Reason.SERIES_QUEUED if shut else reason)
-    return _added(ledger, command, lane, state, Verdict.QUEUED, owner)
+    return _added(ledger, command, lane, state, ArrivalDecision.QUEUED, owner)
 
 
 def _kin(ledger: Ledger, new: NewItem, lane: str) -> list[Item]:
     """The unfinished items of a lane that an arrival may be absorbed by or may replace."""
     key = agent_key(new.agent)
     if new.policy is Policy.COALESCE:
-        return [i for i in ledger.namesakes(lane, key) if _absorbs(i)]
+        return [i for i in ledger.items_of_agent(lane, key) if _absorbs(i)]
     return ledger.kin(lane, key, new.policy)
 
 
 def _absorbs(item: Item) -> bool:
-    """Whether an item takes in what is written to its agent. Nobody reads messages in a hold, an edit of a
-    plan or an external run."""
-    return not (item.held or item.spec.type == EDIT_TYPE or item.external)
+    """Whether an item takes messages for its agent. A hold, an edit of a plan and an external run have no
+    reader."""
+    return not (item.is_hold or item.spec.type == EDIT_TYPE or item.external)
 
 
 def _absorber(kin: list[Item]) -> Item:
-    """Parked retry, then pending, then deferred, then running, then stopped; the oldest of a kind."""
+    """Parked retry, then pending, deferred, running, then over the wake limit; the oldest of each."""
     ranks = {ItemStatus.PENDING: 1, ItemStatus.DEFERRED: 2, ItemStatus.IN_PROGRESS: 3, ItemStatus.WAITING: 4}
     return min(kin, key=lambda i: (0 if i.parked else ranks[i.status], i.line[1:]))
 
 
-def _mute(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, kin: list[Item]) -> Arrival:
-    """What our own bot, an outsider or the agent itself wrote starts nothing: whoever is there gets it as a
-    message.
+def _decide_echo(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, kin: list[Item]) -> Arrival:
+    """Text by our own bot, an outsider or the agent itself starts no work. An unfinished item of the lane
+    gets it as a message.
 
-    If nobody is there, as when it comes late, it ends as it is. An operator's retry starts it after all.
+    Without such an item the arrival is cancelled. An operator's retry starts it.
     """
     sender = command.item.sender
     if kin:
@@ -244,7 +246,7 @@ def _mute(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, kin: l
         return _coalesce(ledger, command, lane, owner)
     reason = why_nothing({sender.kind})
     state = State(status=ItemStatus.CANCELLED, ended_us=ledger.now_us, reason=reason)
-    return _added(ledger, command, lane, state, Verdict.REJECTED, owner)
+    return _added(ledger, command, lane, state, ArrivalDecision.REJECTED, owner)
 
 
 def _coalesce(ledger: Ledger, command: Arrive, lane: str, absorber: Item) -> Arrival:
@@ -256,19 +258,19 @@ def _coalesce(ledger: Ledger, command: Arrive, lane: str, absorber: Item) -> Arr
         reason=Reason.SAME_NAME,
     )
     arrived = ledger.add(_spec(ledger, command, lane), state, new.payload)
-    _append(ledger, absorber, command, new.message if new.message is not None else new.title)
+    _add_message(ledger, absorber, command, new.message if new.message is not None else new.title)
     ledger.event(
         EventKind.ITEM_COALESCED,
         arrived,
         Reason.SAME_NAME,
         run=absorber.state.run,
         into_item=absorber.id,
-        verdict=Verdict.COALESCED,
+        verdict=ArrivalDecision.COALESCED,
     )
-    hear(ledger, ledger.items[absorber.id], new.sender)
+    wake_by_message(ledger, ledger.items[absorber.id], new.sender)
     absorber = ledger.items[absorber.id]
     return Arrival(
-        verdict=Verdict.COALESCED,
+        verdict=ArrivalDecision.COALESCED,
         reason=Reason.SAME_NAME,
         item=absorber.id,
         arrived=arrived.id,
@@ -282,10 +284,16 @@ def _replace(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, kin
     waiting = [k for k in kin if k.status is not ItemStatus.IN_PROGRESS]
     takes_lane = owner is None or owner in waiting
     stops = running is not None and command.item.policy is Policy.SUPERSEDE
-    shut = ledger.shut(lane, command.item.type)
-    verdict = Verdict.SUPERSEDING if waiting or stops else Verdict.QUEUED
+    shut = ledger.is_shut(lane, command.item.type)
+    verdict = ArrivalDecision.SUPERSEDING if waiting or stops else ArrivalDecision.QUEUED
     if takes_lane:
-        verdict = Verdict.SUPERSEDING if waiting else Verdict.QUEUED if shut else Verdict.ADMITTED
+        verdict = (
+            ArrivalDecision.SUPERSEDING
+            if waiting
+            else ArrivalDecision.QUEUED
+            if shut
+            else ArrivalDecision.ADMITTED
+        )
         state = State(status=ItemStatus.PENDING, reason=Reason.LANE_FREE)
     else:
         state = State(status=ItemStatus.DEFERRED, front=stops, reason=Reason.LANE_QUEUED)
@@ -299,7 +307,7 @@ def _replace(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, kin
         supersede(ledger, old, ledger.items[newcomer.id], speaks=command.item.message is not None)
     if stops and running is not None:
         ask_to_stop(ledger, running, ItemStatus.SUPERSEDED, Reason.NEWER_ARRIVAL, newcomer)
-    return _announce(ledger, command, ledger.items[newcomer.id], verdict, None if takes_lane else owner)
+    return _record_arrival(ledger, command, ledger.items[newcomer.id], verdict, None if takes_lane else owner)
 
 
 def _reject(ledger: Ledger, command: Arrive, lane: str, owner: Item) -> Arrival:
@@ -317,11 +325,13 @@ def _reject(ledger: Ledger, command: Arrive, lane: str, owner: Item) -> Arrival:
         title=new.title,
         holder_item=owner.id,
     )
-    return Arrival(verdict=Verdict.REJECTED, reason=Reason.LANE_HELD, item=None, arrived=None, holder=owner)
+    return Arrival(
+        verdict=ArrivalDecision.REJECTED, reason=Reason.LANE_HELD, item=None, arrived=None, holder=owner
+    )
 
 
 def _observe(ledger: Ledger, command: Arrive, lane: str) -> Arrival:
-    """Hold nothing back, and record what `enforce` would have done."""
+    """Admit the item, and record what `enforce` would have done."""
     new = command.item
     owner = ledger.owner(lane)
     same = bool(_kin(ledger, new, lane)) or any(_is_kin(i, new) for i in ledger.active(lane))
@@ -340,11 +350,11 @@ def _observe(ledger: Ledger, command: Arrive, lane: str) -> Arrival:
         status=ItemStatus.PENDING if due_us is None else ItemStatus.WAITING, due_us=due_us, reason=would
     )
     item = ledger.add(_spec(ledger, command, None, observed=lane), state, new.payload)
-    return _announce(ledger, command, item, Verdict.OBSERVED, owner, EventKind.ITEM_OBSERVED)
+    return _record_arrival(ledger, command, item, ArrivalDecision.OBSERVED, owner, EventKind.ITEM_OBSERVED)
 
 
 def _is_kin(item: Item, new: NewItem) -> bool:
-    """Whether an item that is let through would be absorbed by, or replace, another."""
+    """Whether an admitted item would be absorbed by another or replace it."""
     key = agent_key(new.agent)
     if new.policy is Policy.COALESCE:
         return item.answers_to(key) and _absorbs(item)
@@ -356,23 +366,23 @@ def _added(
     command: Arrive,
     lane: str | None,
     state: State,
-    verdict: Verdict,
+    verdict: ArrivalDecision,
     owner: Item | None = None,
 ) -> Arrival:
     item = ledger.add(_spec(ledger, command, lane), state, command.item.payload)
-    return _announce(ledger, command, item, verdict, owner)
+    return _record_arrival(ledger, command, item, verdict, owner)
 
 
-def _announce(
+def _record_arrival(
     ledger: Ledger,
     command: Arrive,
     item: Item,
-    verdict: Verdict,
+    verdict: ArrivalDecision,
     owner: Item | None,
     kind: EventKind = EventKind.ITEM_ADDED,
 ) -> Arrival:
     if command.item.message is not None:
-        _append(ledger, item, command, command.item.message)
+        _add_message(ledger, item, command, command.item.message)
     ledger.event(
         kind,
         item,
@@ -396,7 +406,7 @@ def _announce(
     )
 
 
-def _append(ledger: Ledger, target: Item, command: Arrive, text: str) -> None:
+def _add_message(ledger: Ledger, target: Item, command: Arrive, text: str) -> None:
     new = command.item
     ledger.add_message(
         target.id,

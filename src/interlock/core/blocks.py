@@ -1,7 +1,7 @@
 """Blocks: an item, or everything on a lane, waits for something outside, such as another issue.
 
-A block keeps items from being started and does nothing else: a run goes on, a lane keeps its owner, and an
-owner that cannot start may be overtaken, as always. It has no time: it is over when somebody removes it.
+A block keeps items from being started and does nothing else: a current run continues, a lane keeps its owner,
+and an owner that cannot start may be overtaken, as always. It has no deadline: it lasts until it is removed.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 from interlock.core.model import Event, Item, ItemId
 from interlock.core.row import NamedTuple
 
-#: What a block of a lane has in place of an item, and a block of an item in place of a lane.
+#: The item of a block on a lane, and the lane of a block on an item.
 NO_ITEM, NO_LANE = ItemId(0), ""
 
 
 class Block(NamedTuple):
-    """What waits, for what, and why. Several may be on one item or lane, each with another blocker."""
+    """What waits, for what, and why. An item or lane may have several blocks, each with its own blocker."""
 
     #: The lane on which everything waits, or the one item that waits.
     lane: str
     item: ItemId
-    #: What it waits for, in a form that its caller knows: `acme/app#3`.
+    #: What it waits for, in the caller's notation: `acme/app#3`.
     blocker: str
     why: str
     #: Where to look at the blocker.
@@ -27,7 +27,7 @@ class Block(NamedTuple):
     at_us: int = 0
 
     def holds(self, item: Item) -> bool:
-        """Whether it keeps this item from being started."""
+        """Whether it keeps this item from starting."""
         return self.item == item.id or (self.lane != NO_LANE and self.lane == item.spec.lane)
 
     @property

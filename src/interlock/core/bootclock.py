@@ -2,8 +2,8 @@
 
     clock = time since boot + offset,   |clock - wall clock| <= 30 s
 
-Nobody can set the time since boot, so within one boot it is known exactly how much time has passed. Only the
-wall clock knows what day it is; it may be wrong, and somebody may correct it. When the two are further apart,
+The time since boot cannot be set, so within one boot it is known exactly how much time has passed. Only the
+wall clock knows the date; it may be wrong, and may be corrected. When the two are further apart,
 the clock steps to the wall clock, and every deadline steps with it: no lease gets shorter or longer.
 
 A *scale* is one way to count the time since boot: of one boot, in one time namespace. The store has an
@@ -12,7 +12,7 @@ offset for each scale that it has met in this boot.
 ==========================================  ========================  =====================================
 what a process finds                        the clock                 deadlines
 ==========================================  ========================  =====================================
-its scale, within 30 s of the wall clock    goes on                   stay
+its scale, within 30 s of the wall clock    continues                 stay
 its scale, further off                      steps to the wall clock   step with it
 another scale, perhaps of the same boot     gets one more offset      leases get one more span, this once
 another boot                                begins at the wall clock  stay, the holders are dead
@@ -50,7 +50,7 @@ class Scale(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """What the clocks of this host say."""
+    """A reading of this host's clocks."""
 
     since_boot_us: int
     wall_us: int
@@ -59,19 +59,19 @@ class Moment(NamedTuple):
 Offsets = Mapping[str, int]
 
 
-class Settled(Record):
-    """What a store's clock is from here on."""
+class ClockAdjustment(Record):
+    """A store's clock from now on."""
 
     offsets: Offsets
     now_us: int
-    #: How far every deadline moves.
+    #: The step of every deadline, in microseconds.
     step_us: int = 0
-    #: Whether time cannot be known, so that leases get one more span.
+    #: Whether the elapsed time is unknown, so that leases get one more span.
     mercy: bool = False
 
     @property
     def event(self) -> Event | None:
-        """What the history says about it; None if nobody needs to know."""
+        """The event for the history; None if neither the deadlines nor the leases changed."""
         if not self.step_us and not self.mercy:
             return None
         data = {"step_s": round(self.step_us / US_PER_S, 3), "mercy": self.mercy}
@@ -87,7 +87,7 @@ def reading(offsets: Offsets, scale: Scale, moment: Moment) -> int | None:
     return now_us if abs(moment.wall_us - now_us) <= TOLERANCE_US else None
 
 
-def settled(offsets: Offsets, scale: Scale, moment: Moment, last_us: int) -> Settled:
+def adjustment(offsets: Offsets, scale: Scale, moment: Moment, last_us: int) -> ClockAdjustment:
     """The clock of a store whose last event was at `last_us`, when `reading` knows none."""
     own, wall_us = str(scale), moment.wall_us
     fresh = {own: wall_us - moment.since_boot_us}
@@ -96,8 +96,8 @@ def settled(offsets: Offsets, scale: Scale, moment: Moment, last_us: int) -> Set
         if scale.boot or now_us >= last_us - TOLERANCE_US:
             step_us = wall_us - now_us
             moved = {other: offset_us + step_us for other, offset_us in offsets.items()}
-            return Settled(offsets=moved, now_us=wall_us, step_us=step_us)
+            return ClockAdjustment(offsets=moved, now_us=wall_us, step_us=step_us)
     elif kept := {other: us for other, us in offsets.items() if scale.may_share_boot(other)}:
-        return Settled(offsets={**kept, **fresh}, now_us=wall_us, mercy=True)
+        return ClockAdjustment(offsets={**kept, **fresh}, now_us=wall_us, mercy=True)
     step_us = wall_us - last_us if last_us - TOLERANCE_US > wall_us else 0
-    return Settled(offsets=fresh, now_us=wall_us, step_us=step_us)
+    return ClockAdjustment(offsets=fresh, now_us=wall_us, step_us=step_us)

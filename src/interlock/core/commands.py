@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
+from interlock.core.cures import Cure
 from interlock.core.errors import Refusal
-from interlock.core.model import A_PERSON, Gate, Item, ItemId, NewItem, RunId, Sender, Verdict
+from interlock.core.model import A_PERSON, ArrivalDecision, CheckedItem, Gate, Item, ItemId, RunId, Sender
 from interlock.core.plans.commands import PlanCommand
 from interlock.core.record import Record
 from interlock.core.row import NamedTuple
@@ -20,22 +21,22 @@ class Outcome(StrEnum):
     DONE = "done"
     FAIL = "fail"
     RELEASE = "release"
-    #: Nobody reports these of his own run; of an external one they are seen.
+    #: Not reported by runs: observed of external runs.
     CANCEL = "cancel"
-    #: The active issue of a series gives its place back: cancelled, and in line again when it may be.
+    #: The active issue of a series gives up its place: cancelled, and queued again when allowed.
     YIELD = "yield"
 
 
 class Arrive(Record):
     """An item arrives. Its id and ticket were taken before the transaction began."""
 
-    item: NewItem
+    item: CheckedItem
     id: ItemId
     ticket: int
 
 
-class Wall(NamedTuple):
-    """A limit from outside, as a quota, that a run has met. It is over at a time, or after a span."""
+class QuotaLimit(NamedTuple):
+    """A quota limit that a run has hit. It ends at a time, or after a duration."""
 
     until_us: int | None = None
     for_s: float | None = None
@@ -46,7 +47,7 @@ class Wall(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What a run asks a person, in place of an end. Its ticket was taken before the transaction began."""
+    """A question of a run to a person. Its ticket was taken before the transaction began."""
 
     text: str
     ticket: int
@@ -69,11 +70,11 @@ class Finish(NamedTuple):
     jitter: float = 0.5
     #: The bits in the run's handle; null where a store checks the handle itself (lanes in git).
     bits: int | None = None
-    #: With a release: the item, or its agent, waits until the wall is over.
-    wall: Wall | None = None
+    #: With a release: the item, or its agent, waits until the quota limit ends.
+    quota_limit: QuotaLimit | None = None
     #: With a release: the item waits for the answer of a person.
     question: Question | None = None
-    #: With a release: a fault of the set-up met the run, and the item waits this long on its lane.
+    #: With a release: a set-up fault stopped the run, and the item waits this long on its lane.
     fault_s: float | None = None
 
 
@@ -99,10 +100,12 @@ class TakeBack(Record):
     item: ItemId
     why: str
     by: str | None = None
+    #: Only from this run: another one may have started since the operator looked.
+    run: RunId | None = None
 
 
 class EndExternal(Record):
-    """Somebody saw from outside that an external run has ended. It needs no handle: it is accepted iff the
+    """An external run was seen to have ended. The report needs no handle: it is accepted iff the
     item's current run has this number and is external."""
 
     item: ItemId
@@ -123,22 +126,22 @@ class Retry(Record):
 
 
 class Edit(Record):
-    """Somebody changes an item that has not started."""
+    """Change an item that has not started."""
 
     item: ItemId
     #: New values of fields of its spec.
     spec: Mapping[str, Any]
-    #: It is due at a time, or after a span on the store's clock; 0 is at once. None leaves that as it is.
+    #: It is due at a time, or after a span on the store's clock; 0 is at once. None leaves it unchanged.
     run_at_us: int | None = None
     run_after_s: float | None = None
     by: str | None = None
     sender: Sender = A_PERSON
-    #: The version that somebody has looked at: of another, nothing is changed.
+    #: The version that the caller has read: if the item has another, the edit is refused.
     expected: str | None = None
 
 
-class Tell(Record):
-    """A message for an item. What it may start is decided by who wrote it: see `waking`."""
+class SendMessage(Record):
+    """A message for an item. Its sender decides what it may start: see `wakeups`."""
 
     item: ItemId
     ticket: int
@@ -151,19 +154,19 @@ class Tell(Record):
 
 
 class SetGate(Record):
-    """A series opens or shuts a lane, or lets it go."""
+    """A series opens or shuts the gate of a lane, or removes it."""
 
     lane: str
     #: Null removes the gate.
     gate: Gate | None
     why: str
-    #: It opens only while this is the run of the series' owner; null: whoever that is.
+    #: It opens only while the owner of the series has this run; null: any run.
     run: RunId | None = None
     by: str | None = None
 
 
 class Repair(Record):
-    """A lane may have lost its owner: promote the first in line if nobody owns it. Or its owner may
+    """A lane may have lost its owner: promote the first in line if it is free. Or its owner may
     contradict its gate."""
 
     lane: str
@@ -174,7 +177,7 @@ class Overtake(Record):
 
     item: ItemId
     owner: ItemId
-    #: Nothing but the silence of its agent keeps the owner from being started: that is judged again.
+    #: Only the silence of its agent keeps the owner from starting: this is checked again.
     gone: bool = False
 
 
@@ -187,7 +190,7 @@ Command = (
     | EndExternal
     | Retry
     | Edit
-    | Tell
+    | SendMessage
     | SetGate
     | Repair
     | Overtake
@@ -198,7 +201,7 @@ Command = (
 class Arrival(Record):
     """The answer to `Arrive`."""
 
-    verdict: Verdict
+    verdict: ArrivalDecision
     reason: str
     #: The item that carries the input: the new one, its absorber, or the first with its dedupe key.
     item: ItemId | None
@@ -210,11 +213,11 @@ class Arrival(Record):
     policy_why: str | None = None
 
 
-class Ended(NamedTuple):
+class FinishAnswer(NamedTuple):
     """The answer to `Finish`: how the run ended, or why the report was refused."""
 
     run: RunId
-    #: Null if the handle is foreign: its holder must not learn about an item of somebody else.
+    #: Null if the handle is not the item's: its holder must learn nothing about the item.
     item: ItemId | None
     status: RunStatus | None
     refusal: Refusal | None = None
@@ -223,7 +226,7 @@ class Ended(NamedTuple):
     follow_up: ItemId | None = None
 
 
-class Moved(Record):
+class CommandAnswer(Record):
     """The answer to the operator's commands and to the sweeper: whether anything changed."""
 
     item: ItemId | None
@@ -231,8 +234,9 @@ class Moved(Record):
     refusal: str = ""
     #: What to do instead.
     hint: str = ""
+    cures: tuple[Cure, ...] = ()
     promoted: tuple[ItemId, ...] = ()
-    #: The item that absorbed the one a message was for.
+    #: The item that absorbed the receiver of a message.
     forward_to: ItemId | None = None
     n: int = 0
     #: The code of the refusal; empty if it is the usual one of the command.
@@ -243,10 +247,10 @@ class GateSet(Record):
     """The answer to `SetGate`."""
 
     lane: str
-    #: As it is now; null on a lane without a gate.
+    #: The gate as it is now; null on a lane without one.
     gate: Gate | None
     changed: bool
-    #: The run that goes on there and is not exempt. A shut lane without one gets none until it opens.
+    #: The current run there that is not exempt. A shut lane without one starts none until it opens.
     run: RunId | None
-    #: Why it was not opened: another lane of its series, or the lane of the series, whose run is another.
+    #: Why it was not opened: another lane of its series, or the lane of the series, which has another run.
     waits_for: str | None = None

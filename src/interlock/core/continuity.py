@@ -2,12 +2,12 @@
 
     last run number = max(counter + 1,000,000, clock in µs) + 1
 
-Whatever numbers it gave out and does not know of any more were smaller: a store gives out less than one in a
-microsecond, and where the clock is behind, it lost less than a million. So no fence comes twice, and no
-operator has to know how many runs there were. A clock that is wrong by centuries does not count: numbers stay
-exact in JSON, which has 53 bits.
+Every number that it gave out and forgot was smaller: a store gives out less than one per microsecond, and if
+its clock is behind, it lost less than a million. So no fence is given out twice, and the operator need not
+know how many runs were lost. A clock that is wrong by centuries is ignored: numbers stay exact in JSON, which
+has 53 bits.
 
-From then on it is another store, with another name, and the one that it was is its ancestor.
+From then on it is another store with a new name. The former store is its ancestor.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from interlock.core.record import Record
 
 SKIPPED = 1_000_000
 CLOCK_MAX_US = 2**52
-#: No store gives out such a run number, and none goes on after it.
+#: Run numbers stay below this.
 RUN_MAX = 2**62
-#: A store that meets a fence of its own name which was armed since its last leap leaps again only after this.
-LEAP_AGAIN_US = 3_600 * US_PER_S
+#: A store that skipped numbers and meets a newer fence of its own name skips again only after this time.
+SKIP_AGAIN_US = 3_600 * US_PER_S
 
 
 class Ancestor(StrEnum):
-    """What is known about a store that another one comes from."""
+    """What is known about the ancestor of a store."""
 
-    #: It may still be in use beside this one.
+    #: It may still be in use.
     COPIED = "copied"
-    #: It is not there any more: restored over, failed over, or an operator says so.
+    #: It is gone: overwritten by a restore, failed over, or so an operator says.
     GONE = "gone"
-    #: It says itself that it was moved, and takes no writes.
+    #: It is sealed: it was moved and takes no writes.
     SEALED = "sealed"
 
 
@@ -47,39 +47,40 @@ class Lineage(Record):
     last_run: int = 0
 
     def goes_on_from(self, store: str) -> bool:
-        """Whether what that store gave out is this one's to go on from: nobody else uses it."""
+        """Whether this store may continue after the numbers of that one, which no other store uses."""
         return store == self.store or self.ancestors.get(store) in (Ancestor.GONE, Ancestor.SEALED)
 
 
 def lineage(rows: Sequence[Sequence[Any]]) -> Lineage:
-    """The lineage from stored names and states, of which one is `this`, each with the last run number."""
+    """The lineage from stored names, states and last run numbers. One of the names is `this`."""
     ((store, last_run),) = ((name, last_run) for name, state, last_run in rows if state == "this")
     ancestors = {name: Ancestor(state) for name, state, _ in rows if name != store}
     return Lineage(store=store, ancestors=ancestors, last_run=last_run)
 
 
 def last_run_after_change(counter: int, now_us: int) -> int:
-    """The run number after which a store goes on that is not the one it was."""
+    """The run number after which a copied, restored or failed-over store continues."""
     return max(counter + SKIPPED, now_us if now_us < CLOCK_MAX_US else 0) + 1
 
 
 def last_run_after_lag(
-    counter: int, past: int, now_us: int, *, armed_us: int, leapt_us: int | None
+    counter: int, past: int, now_us: int, *, armed_us: int, skipped_us: int | None
 ) -> int | None:
-    """The run number after which a store goes on that met a fence of its own lineage ahead of its counter.
+    """The run number after which a store continues whose counter is behind a fence of its own lineage.
 
-    Such a store was set back without noticing. None if the fence was armed after its last leap, not long ago:
-    then somebody else gives out numbers in its name, and both would leap past each other for ever.
+    Such a store was restored without noticing. None if the fence was armed after the store skipped numbers
+    recently: then another process gives out numbers in its name, and the two would skip past each other
+    forever.
     """
     if counter >= past:
         return counter
-    if leapt_us is not None and armed_us > leapt_us > now_us - LEAP_AGAIN_US:
+    if skipped_us is not None and armed_us > skipped_us > now_us - SKIP_AGAIN_US:
         return None
     return max(past, last_run_after_change(counter, now_us))
 
 
-def leapt(past: int, last_run: int, run: int, lane: str | None, now_us: int) -> Event:
-    """What the history says about a store that leapt past a fence."""
+def numbers_skipped(past: int, last_run: int, run: int, lane: str | None, now_us: int) -> Event:
+    """The event of a store that skipped numbers to get past a fence."""
     data = {"past": past, "last_run": last_run}
     return Event(kind=EventKind.STORE_LEAPT, at_us=now_us, run=RunId(run), lane=lane, data=data)
 

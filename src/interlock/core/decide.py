@@ -1,8 +1,8 @@
-"""The one entry to the rules: `decide(snapshot, commands, now) -> Decision`.
+"""The one entry to the rules: `decide(snapshot, commands, now) -> LedgerChanges`.
 
 Every command on items and plans is applied here, one after the other over the same ledger, so that a batch
-means the same as its commands in sequence. What follows for plans whose tasks ended is decided last, once for
-the batch; the rules of plans are imported where there is a plan.
+means the same as its commands in sequence. Consequences for plans whose tasks ended are decided last, once
+for the batch. The rules of plans are imported only if there is a plan.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ from interlock.core.commands import (
     Arrive,
     Cancel,
     Command,
+    CommandAnswer,
     Edit,
     EndExternal,
     Expire,
     Finish,
-    Moved,
     Overtake,
     Repair,
     Retry,
+    SendMessage,
     SetGate,
     TakeBack,
-    Tell,
 )
-from interlock.core.ending import end_external, expire, finish
-from interlock.core.gates import set_gate
-from interlock.core.ledger import Decision, Ledger, Snapshot
+from interlock.core.endings import end_external, expire, finish
+from interlock.core.gates import repair, set_gate
+from interlock.core.ledger import Ledger, LedgerChanges, Snapshot
 from interlock.core.model import Item, ItemId
-from interlock.core.operating import cancel, edit, overtake, repair, retry, take_back, tell
+from interlock.core.operator_rules import cancel, edit, retry, send_message, take_back
+from interlock.core.overtaking import overtake
 from interlock.core.timing import Timing
 
 
@@ -41,17 +42,17 @@ def decide(
     now_us: int,
     timing: Timing,
     spare_ids: tuple[ItemId, ...] = (),
-) -> Decision:
+) -> LedgerChanges:
     """Apply `commands` to a snapshot. `answers` has one value per command, in order."""
     ledger = Ledger(snapshot, now_us, timing, spare_ids)
     answers = [_answer(ledger, command) for command in commands]
-    if ledger.books:
+    if ledger.plan_ledgers:
         from interlock.core.plans.cycle import update_plans
 
         update_plans(ledger)
-    decision = ledger.decision()
-    decision.answers = answers
-    return decision
+    changes = ledger.changes()
+    changes.answers = answers
+    return changes
 
 
 #: The rules of commands that need nothing else.
@@ -62,7 +63,7 @@ _RULES: dict[type, Callable[[Ledger, Any], Any]] = {
     EndExternal: end_external,
     Retry: retry,
     Edit: edit,
-    Tell: tell,
+    SendMessage: send_message,
     Repair: repair,
     Overtake: overtake,
     SetGate: set_gate,
@@ -72,36 +73,36 @@ _RULES: dict[type, Callable[[Ledger, Any], Any]] = {
 def _answer(ledger: Ledger, command: Command) -> Any:
     match command:
         case Finish():
-            if ledger.books:
+            if ledger.plan_ledgers:
                 _close_late_cycle(ledger, command)
             return finish(ledger, command)
         case Expire():
             before = ledger.items.get(command.item)
-            if before is None:  # found before a failover to a standby that never had it
-                return Moved(item=command.item, changed=False)
-            promoted = _expire_in_plan(ledger, before) if ledger.books else expire(ledger, before)
+            if before is None:  # found before a failover to a standby that lacked it
+                return CommandAnswer(item=command.item, changed=False)
+            promoted = _expire_in_plan(ledger, before) if ledger.plan_ledgers else expire(ledger, before)
             changed = ledger.items[command.item] is not before
-            return Moved(item=command.item, changed=changed, promoted=promoted)
+            return CommandAnswer(item=command.item, changed=changed, promoted=promoted)
         case _ if (rule := _RULES.get(type(command))) is not None:
             return rule(ledger, command)
         case plan_command:
-            from interlock.core.plans.operating import operate
+            from interlock.core.plans.plan_rules import operate
 
             return operate(ledger, plan_command)  # type: ignore[arg-type]
 
 
 def _expire_in_plan(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
-    from interlock.core.plans.cycle import book_of, expire_in_plan
+    from interlock.core.plans.cycle import expire_in_plan, plan_ledger_of
 
-    book = book_of(ledger, item)
-    return expire(ledger, item) if book is None else expire_in_plan(ledger, book, item)
+    plan_ledger = plan_ledger_of(ledger, item)
+    return expire(ledger, item) if plan_ledger is None else expire_in_plan(ledger, plan_ledger, item)
 
 
 def _close_late_cycle(ledger: Ledger, command: Finish) -> None:
     """A report of an editor after its deadline finds the cycle closed, though no sweep has run yet."""
-    from interlock.core.plans.cycle import book_of, close_late_cycle
+    from interlock.core.plans.cycle import close_late_cycle, plan_ledger_of
 
     item = ledger.items.get(command.item)
-    book = book_of(ledger, item) if item is not None else None
-    if book is not None and book.plan.edit_item == command.item:
-        close_late_cycle(ledger, book)
+    plan_ledger = plan_ledger_of(ledger, item) if item is not None else None
+    if plan_ledger is not None and plan_ledger.plan.edit_item == command.item:
+        close_late_cycle(ledger, plan_ledger)

@@ -1,4 +1,8 @@
-"""Errors that a person or a program can cause: a stable code, one sentence, one hint.
+"""Errors that a person or a program can cause: a stable code, one sentence, a hint and cures.
+
+Sentence and hint contain no shell syntax. The hint is advice that no operation can carry out; a cure is an
+operation. A sentence names the caller's fields in backticks, and `fields` lists them. Each shell spells them
+its own way.
 
 A refusal that is part of normal work (a lane is held, a lease was lost) is a *value*, see `Refusal`; it
 becomes an exception only where a caller asks for one.
@@ -7,16 +11,19 @@ becomes an exception only where a caller asks for one.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from interlock.core.record import Record
 
-#: How many reasons the text of an error shows at most; `reasons` has them all.
+if TYPE_CHECKING:
+    from interlock.core.cures import Cure
+
+#: The text of an error shows at most this many reasons. `reasons` has them all.
 _REASONS_TOLD = 20
 
 
 class Exit(IntEnum):
-    """Exit codes of the command line, the same on every command."""
+    """Exit codes of the command line. They mean the same on every command."""
 
     OK = 0
     ERROR = 1
@@ -28,20 +35,35 @@ class Exit(IntEnum):
 
 
 class InterlockError(Exception):
-    """Something that Interlock could not do: one sentence and a hint."""
+    """Interlock could not do what was asked: one sentence, a hint, and cures, the best one first."""
 
     code = "error"
     exit_code = Exit.ERROR
-    #: Where a run meets it: a fault of the set-up (of this machine, or of its lane alone), or the run's own.
+    #: A set-up fault of the machine or of one lane; None for a fault of the run.
     setup: Literal["machine", "lane"] | None = None
+    #: If there are several reasons, one sentence for each.
+    reasons: tuple[str, ...] = ()
 
-    def __init__(self, sentence: str, hint: str = "") -> None:
+    def __init__(
+        self, sentence: str, hint: str = "", cures: tuple[Cure, ...] = (), *, fields: tuple[str, ...] = ()
+    ) -> None:
         super().__init__(sentence)
         self.sentence = sentence
         self.hint = hint
+        self.cures = cures
+        self.fields = fields
 
     def __str__(self) -> str:
-        return f"{self.sentence} {self.hint}".strip()
+        """The text for a Python program, with cures as Python calls."""
+        from interlock.core.cures import hint, python_call  # noqa: PLC0415  (where an error is printed)
+
+        advice = hint(self.hint, self.cures, python_call)
+        if self.reasons in ((), (self.sentence,)):
+            return f"{self.sentence} {advice}".strip()
+        told = [f"- {reason}" for reason in self.reasons[:_REASONS_TOLD]]
+        if len(self.reasons) > _REASONS_TOLD:
+            told.append(f"- and {len(self.reasons) - _REASONS_TOLD:,} more")
+        return "\n".join(part for part in (self.sentence, *told, advice) if part)
 
 
 class InvalidInput(InterlockError):
@@ -58,22 +80,13 @@ class TooLarge(InvalidInput):
 
 
 class _WithReasons(Exception):
-    """Errors with several reasons; their text lists them, as the sentence may only say how many there are."""
+    """An error that may have several reasons. Its sentence then gives only their number."""
 
-    sentence: str
-    hint: str
-
-    def __init__(self, sentence: str, hint: str = "", *, reasons: tuple[str, ...] = ()) -> None:
-        super().__init__(sentence, hint)
+    def __init__(
+        self, sentence: str, hint: str = "", cures: tuple[Cure, ...] = (), *, reasons: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(sentence, hint, cures)
         self.reasons = reasons or (sentence,)
-
-    def __str__(self) -> str:
-        if self.reasons == (self.sentence,):
-            return super().__str__()
-        told = [f"- {reason}" for reason in self.reasons[:_REASONS_TOLD]]
-        if len(self.reasons) > _REASONS_TOLD:
-            told.append(f"- and {len(self.reasons) - _REASONS_TOLD:,} more")
-        return "\n".join(part for part in (self.sentence, *told, self.hint) if part)
 
 
 class InvalidPlan(_WithReasons, InvalidInput):
@@ -83,7 +96,7 @@ class InvalidPlan(_WithReasons, InvalidInput):
 
 
 class NotFound(InterlockError):
-    """There is no such item, agent or run in this store."""
+    """This store has no such item, agent or run."""
 
     code = "not_found"
 
@@ -101,47 +114,49 @@ class UnknownRun(InvalidInput):
 
 
 class LeaseLost(InterlockError):
-    """The run no longer owns its item; what it wanted to write was refused."""
+    """The run no longer owns its item. Its write was refused."""
 
     code = "lease_lost"
     exit_code = Exit.LEASE_LOST
 
 
 class Held(InterlockError):
-    """Somebody else has it; nothing was changed."""
+    """Another run holds the item or lane; nothing was changed."""
 
     code = "held"
     exit_code = Exit.HELD
 
 
 class ItemEnded(InterlockError):
-    """The item has ended, so this is no longer possible."""
+    """The item has already ended."""
 
     code = "item_ended"
 
-    def __init__(self, sentence: str, hint: str = "", *, reason: str = "") -> None:
-        super().__init__(sentence, hint)
+    def __init__(
+        self, sentence: str, hint: str = "", cures: tuple[Cure, ...] = (), *, reason: str = ""
+    ) -> None:
+        super().__init__(sentence, hint, cures)
         #: Why it ended, as on the item.
         self.reason = reason
 
 
 class EditRefused(_WithReasons, InterlockError):
-    """The edit breaks rules of plans, or the item has started; nothing was changed. `reasons` has a sentence
-    for each."""
+    """The edit breaks a rule of plans, or the item has started; nothing was changed. `reasons` has one
+    sentence for each reason."""
 
     code = "edit_refused"
 
 
 class StaleRevision(EditRefused):
-    """The plan has changed since the edit's base, in a place that the edit touches, or the item since it was
-    looked at; nothing was changed."""
+    """The plan changed after the edit's base revision, where the edit changes it too; or the item changed
+    after it was read. Nothing was changed."""
 
     code = "stale_revision"
     exit_code = Exit.STALE_REVISION
 
 
 class CycleExpired(EditRefused):
-    """The edit came after the deadline of its cycle; claims have resumed, and nothing was changed."""
+    """The edit missed the deadline of its cycle. Claims have resumed; nothing was changed."""
 
     code = "edit_cycle_expired"
     exit_code = Exit.LEASE_LOST
@@ -154,7 +169,8 @@ class PlanEnded(EditRefused):
 
 
 class IllegalTransition(InterlockError):
-    """A state change that the transition tables do not allow: a defect, never a user's mistake."""
+    """The transition tables do not allow this state change. It is a bug in Interlock, never a user's
+    mistake."""
 
     code = "illegal_transition"
 
@@ -166,61 +182,62 @@ class StoreUnavailable(InterlockError):
 
 
 class StoreRefused(StoreUnavailable):
-    """The database refuses this program: a role, a password, a right. Waiting does not mend it."""
+    """The database denies access: role, password or permission. A retry does not help."""
 
     code = "store_refused"
 
 
 class StoreBusy(InterlockError):
-    """Another writer held the database for longer than the busy timeout."""
+    """Another writer held the database longer than the busy timeout."""
 
     code = "store_busy"
 
 
 class StoreReplaced(InterlockError):
-    """The database was removed or replaced while this process had it open; its leases there are lost."""
+    """The database was removed or replaced while this process had it open. The leases of this process are
+    lost."""
 
     code = "store_replaced"
 
 
 class StoreSealed(InterlockError):
-    """The store was copied to another place and takes no more writes; it can still be read."""
+    """The store was copied elsewhere and is now read-only."""
 
     code = "store_sealed"
 
     def __init__(self, place: str) -> None:
         super().__init__(
             f"This store is sealed for its copy to {place}, and takes no more writes.",
-            "Let INTERLOCK_URL name the new place. If the copy was interrupted, run it again.",
+            "Set INTERLOCK_URL to the new store. If the copy was interrupted, run it again.",
         )
 
 
 class Repeated(InterlockError):
-    """The request was carried out by another call meanwhile; nothing was changed by this one."""
+    """Another call carried out the same request meanwhile. This call changed nothing."""
 
     code = "repeated"
 
 
 class NotAllowed(InterlockError):
-    """The token does not let its bearer do this."""
+    """The token's scope does not allow this."""
 
     code = "not_allowed"
 
 
 class NoToken(InterlockError):
-    """The server wants a token, and this one lets nobody in: unknown, revoked or over."""
+    """The server needs a valid token, and this one is missing, unknown, revoked or expired."""
 
     code = "no_token"
 
 
 class TooManyRequests(InterlockError):
-    """The server has been asked too much in too short a time."""
+    """The rate limit of the server was exceeded."""
 
     code = "too_many_requests"
 
 
 class SchemaMismatch(InterlockError):
-    """The database was made by an older or a newer Interlock, or was changed by hand."""
+    """The database schema is of an older or newer Interlock, or was changed by hand."""
 
     code = "schema_mismatch"
 
@@ -232,7 +249,7 @@ class Closed(InterlockError):
 
 
 class CommandUnusable(InterlockError):
-    """The command to run under a lease is not there or may not be run."""
+    """The command to run under a lease was not found or is not executable."""
 
     code = "command_unusable"
 
@@ -244,7 +261,7 @@ class GitFailed(InterlockError):
 
 
 class GitMissing(GitFailed):
-    """There is no git on this machine."""
+    """Git is not installed on this machine."""
 
     code = "git_missing"
     setup = "machine"
@@ -271,13 +288,13 @@ class RemoteUnavailable(GitFailed):
 
 
 class NoGitHubToken(InvalidInput):
-    """Whoever would ask GitHub has no token for it."""
+    """No GitHub token was found."""
 
     code = "no_github_token"
 
 
 class GitHubUnavailable(InterlockError):
-    """GitHub cannot be reached, or has a fault of its own. `uncertain`: a write may have been carried out."""
+    """GitHub is unreachable or failing. `uncertain`: a write may have been carried out."""
 
     code = "github_unavailable"
 
@@ -287,7 +304,7 @@ class GitHubUnavailable(InterlockError):
 
 
 class GitHubRefused(InterlockError):
-    """GitHub does not do what was asked, whoever asks again; `status` is that of HTTP."""
+    """GitHub refused the request; a retry does not help. `status` is the HTTP status."""
 
     code = "github_refused"
 
@@ -297,7 +314,7 @@ class GitHubRefused(InterlockError):
 
 
 class GitHubLimited(InterlockError):
-    """GitHub allows nothing more for `wait_s`. `why` is `allowance`, `reserve` or `secondary`."""
+    """GitHub's rate limit: no requests for `wait_s`. `why` is `allowance`, `reserve` or `secondary`."""
 
     code = "github_limited"
 
@@ -307,7 +324,7 @@ class GitHubLimited(InterlockError):
 
 
 class UnreadableState(GitFailed):
-    """A ref of Interlock holds something that Interlock did not write. It counts as held, never as free."""
+    """An Interlock ref holds data that Interlock did not write. It counts as held, never as free."""
 
     code = "unreadable_state"
     exit_code = Exit.HELD
@@ -315,7 +332,7 @@ class UnreadableState(GitFailed):
 
 
 class TwoStores(GitFailed):
-    """The lane's fence belongs to another store, which may be in use."""
+    """The lane's fence belongs to another store, which may still be in use."""
 
     code = "two_stores"
     exit_code = Exit.HELD
@@ -323,7 +340,8 @@ class TwoStores(GitFailed):
 
 
 class FenceAhead(LeaseLost):
-    """The lane's fence was ahead of the store, which had been set back; its numbers go on above it now."""
+    """The lane's fence was ahead of the store, which had been restored. Run numbers now continue above the
+    fence."""
 
     code = "fence_ahead"
     setup = "lane"
@@ -336,19 +354,25 @@ class PushFailed(GitFailed):
 
 
 class RebaseConflict(PushFailed):
-    """Our commits and those of others change the same lines; the working tree is unchanged."""
+    """The rebase conflicts: other commits change the same lines. The working tree is unchanged."""
 
     code = "rebase_conflict"
 
 
+def refusal_error(code: str, sentence: str, hint: str, cures: tuple[Cure, ...]) -> InterlockError:
+    """The exception of a refusal: an edit that came too late has its own, all else is a lost lease."""
+    kind = CycleExpired if code == CycleExpired.code else LeaseLost
+    return kind(sentence, hint, cures)
+
+
 class Refusal(Record):
-    """A write of a run that was refused, and why."""
+    """A refused write of a run, and why."""
 
     code: str
     sentence: str
     hint: str
+    cures: tuple[Cure, ...] = ()
 
     def error(self) -> InterlockError:
         """The refusal as an exception."""
-        kind = CycleExpired if self.code == CycleExpired.code else LeaseLost
-        return kind(self.sentence, self.hint)
+        return refusal_error(self.code, self.sentence, self.hint, self.cures)

@@ -1,26 +1,26 @@
 """Gates of lanes: work on a lane starts only while its series allows it.
 
-A gate is on one lane and is open or shut: `gated = pending and shut and type not in exempt`. Nobody starts a
-gated item, which otherwise stays where it is. The flag is on the item's own row and changes only under the
-lane's lock, so a claim that is under way when a gate shuts sees it. Shutting asks a run on the lane to stop;
-its item is then offered again, and waits like the others.
+A gate is on one lane and is open or shut: `gated = pending and shut and type not in exempt`. A gated item
+does not start, and otherwise stays where it is. The flag is on the item's own row and changes only under the
+lane's lock, so a claim in progress when a gate shuts sees it. Shutting asks a run on the lane to stop; its
+item is then offered again, and waits like the others.
 
-A gate opens under the lock of its series' lane, and only while every other lane of the series is shut and no
-run goes on there: so one lane of a series is worked on at a time, whoever asks for what and however late.
-What is exempt does not count.
+A gate opens under the lock of its series' lane, and only while every other lane of the series is shut and has
+no current run. So one lane of a series is worked on at a time, whatever is requested and however late. Exempt
+items do not count.
 """
 
 from __future__ import annotations
 
-from interlock.core.commands import GateSet, SetGate
-from interlock.core.lanes import ask_to_stop
+from interlock.core.commands import CommandAnswer, GateSet, Repair, SetGate
+from interlock.core.lanes import ask_to_stop, promote
 from interlock.core.ledger import Ledger
 from interlock.core.model import EventKind, Gate, Reason
 from interlock.core.states import ItemStatus
 
 
 def set_gate(ledger: Ledger, command: SetGate) -> GateSet:
-    """Give a lane a gate, change it or take it away, and bring what is on the lane into line with it.
+    """Add, change or remove the gate of a lane, and make the lane's items follow it.
 
     A gate that may not open yet is shut.
     """
@@ -46,7 +46,7 @@ def set_gate(ledger: Ledger, command: SetGate) -> GateSet:
 
 
 def _obstacle(ledger: Ledger, command: SetGate, wanted: Gate) -> str | None:
-    """The lane that keeps a gate from opening. One that is open already stays so."""
+    """The lane that keeps a gate from opening. An open gate stays open."""
     before = ledger.gate(command.lane)
     if not wanted.open or (before is not None and before.open and before.series == wanted.series):
         return None
@@ -63,21 +63,28 @@ def _since_us(ledger: Ledger, before: Gate | None, wanted: Gate) -> int:
 
 
 def obey_gate(ledger: Ledger, lane: str) -> bool:
-    """Bring the owner of a lane into line with the lane's gate; true if that changed anything.
+    """Make the owner of a lane follow the lane's gate; true if that changed anything.
 
-    An owner that has not started gets its flag, or loses it; a run that may not go on is asked to stop.
+    An owner that has not started gets its flag, or loses it; a run that may not continue is asked to stop.
     """
     owner = next((i for i in ledger.active(lane) if i.spec.lane == lane), None)
     if owner is None:
         return False
     if owner.status is ItemStatus.PENDING:
-        wrong = owner.state.gated is not ledger.gated(owner)
+        wrong = owner.state.gated is not ledger.is_withheld(owner)
         if wrong:
             ledger.change(owner)
         return wrong
-    if not ledger.shut(lane, owner.spec.type) or owner.state.cancel_into is not None:
+    if not ledger.is_shut(lane, owner.spec.type) or owner.state.cancel_into is not None:
         return False
-    # A hold ends with its process: nobody would claim it again.
-    into = ItemStatus.CANCELLED if owner.held else ItemStatus.PENDING
+    # A hold ends with its process and is never claimed again.
+    into = ItemStatus.CANCELLED if owner.is_hold else ItemStatus.PENDING
     ask_to_stop(ledger, owner, into, Reason.SERIES_QUEUED)
     return True
+
+
+def repair(ledger: Ledger, command: Repair) -> CommandAnswer:
+    """Promote the first in line of a lane without an owner; make an owner follow its lane's gate."""
+    promoted = promote(ledger, command.lane, None)
+    obeyed = obey_gate(ledger, command.lane)
+    return CommandAnswer(item=None, changed=bool(promoted) or obeyed, promoted=promoted)

@@ -1,4 +1,6 @@
-"""Handles: the right to write as a run. A number alone would let anyone finish another's run by guessing.
+"""Handles: the right to write as a run.
+
+A run number alone could be guessed, and one agent could finish the run of another.
 
 A handle is `<run>.<item>.<64 bits>`, the bits as sixteen hexadecimal digits. The store draws the bits when it
 claims and keeps them beside the run, so that no two runs have equal handles: not even those of a copied
@@ -41,4 +43,4 @@ def read_handle(text: object) -> Handle:
         if run <= _NUMBER_MAX and item <= _NUMBER_MAX:
             return Handle(RunId(run), ItemId(item), bits if bits <= _NUMBER_MAX else bits - _ALL_BITS - 1)
     shown = repr(text[:80]) if isinstance(text, str) else reprlib.repr(text)
-    raise UnknownRun(f"{shown} is not a handle.", "Use the handle from `next` (`run` in JSON).")
+    raise UnknownRun(f"{shown} is not a handle.", "Use the handle that `next` returned.")

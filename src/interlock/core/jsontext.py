@@ -2,9 +2,9 @@
 
 Python's reader accepts more than JSON (`NaN`, `Infinity`), reads `1e999` as infinity, and raises
 `RecursionError` on deep nesting. How deep depends on the stack at that moment: a payload could be accepted
-here and not be printable where it is claimed. So the depth is limited. Of two values with one key it keeps
-the last, where another reader keeps the first: whoever reads a payload would decide what it says. It makes
-sixty bytes of an empty list that takes two: whoever reads what strangers send counts the values first.
+here and not be printable where it is claimed. So the depth is limited. Of duplicate keys it keeps the last
+value, other readers the first, so two readers could disagree about a payload. It makes sixty bytes of memory
+from a two-byte empty list, so callers who read untrusted input bound the number of values.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def parse(
 ) -> Any:
     """The value of a JSON text; bytes are UTF-8. Raises `ValueError`, and nothing else, if it is not valid.
 
-    `pairs` makes the objects, if they are not to be plain dicts, and looks for keys that come twice.
+    `pairs` makes the objects, if they are not to be plain dicts, and looks for duplicate keys.
     `values_max` bounds how many values the text may have, counted before any is made.
     """
     if isinstance(text, bytes):
@@ -52,12 +52,12 @@ def _separators(text: str) -> int:
 
 
 def _has_more_values(text: str, most: int) -> bool:
-    """The same for any text: what stands in strings separates nothing."""
+    """The same for any text: separators inside strings do not count."""
     count, at = 1, 0
     while (quote := text.find('"', at)) >= 0:
         count += _separators(text[at:quote])
         string = _STRING.match(text, quote)
-        if count > most or string is None:  # one that does not end is the decoder's business
+        if count > most or string is None:  # the decoder refuses an unterminated string
             break
         at = string.end()
     else:
@@ -69,7 +69,7 @@ def finite(text: str) -> float:
     """A number that JSON can represent."""
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError(f"{text} is not a number that can be kept")
+        raise ValueError(f"{text} is not a finite number")
     return value
 
 
@@ -95,7 +95,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
         twice = next(key for key, n in Counter(key for key, _ in pairs).items() if n > 1)
-        raise ValueError(f"the key {reprlib.repr(twice)} is there more than once")
+        raise ValueError(f"the key {reprlib.repr(twice)} is duplicated")
     return made
 
 

@@ -60,17 +60,17 @@ def cancel_unstarted(
 def carry_messages(ledger: Ledger, source: Item, target: Item, *, speaks: bool = False) -> None:
     """Move all messages of `source` to `target`, so that its input is not lost; without any, its title.
 
-    A target that has not started and has no message keeps its own title as a message, or that would be lost
-    when it is replaced in turn. `speaks` means that a message of its own follows.
+    A target that has not started and has no message gets its own title as a message: otherwise the title
+    would be lost when the target is replaced. `speaks` means that a message of its own follows.
     """
-    held = target.state.message_count
+    message_count = target.state.message_count
     if source.state.message_count:
-        ledger.move_messages(source.id, target.id, after=0, shift=held)
+        ledger.move_messages(source.id, target.id, after=0, shift=message_count)
         ledger.change(ledger.items[source.id], message_count=0, delivered=0, seen=0)
-        ledger.change(ledger.items[target.id], message_count=held + source.state.message_count)
+        ledger.change(ledger.items[target.id], message_count=message_count + source.state.message_count)
     else:
         _pass_title(ledger, source, target.id)
-    if not (held or speaks) and target.status is not ItemStatus.IN_PROGRESS:
+    if not (message_count or speaks) and target.status is not ItemStatus.IN_PROGRESS:
         _pass_title(ledger, target, target.id)
 
 
@@ -98,7 +98,7 @@ def newest_replacement(ledger: Ledger, item: Item) -> Item | None:
     spec = item.spec
     if spec.lane is None or spec.policy not in REPLACEABLE:
         return None
-    kin = (k for k in ledger.kin(spec.lane, *item.kin) if item.stopped or not k.stopped)
+    kin = (k for k in ledger.kin(spec.lane, *item.kin) if item.over_wake_limit or not k.over_wake_limit)
     newer = [k for k in kin if k.spec.ticket > spec.ticket]
     return max(
         newer, key=lambda k: k.spec.ticket, default=None
@@ -106,7 +106,7 @@ def newest_replacement(ledger: Ledger, item: Item) -> Item | None:
 
 
 def reenter(ledger: Ledger, item: Item, reason: Reason) -> tuple[ItemId, ...]:
-    """Bring back an item that waited (back-off, schedule, retry): always queued, with its old ticket.
+    """Bring back an item that waited (back-off, schedule, retry): it is queued with its old ticket.
 
     Gives the promoted item, if this one had kept its lane and a newer one replaces it.
     """
@@ -132,11 +132,11 @@ def answer(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
 def ask_to_stop(
     ledger: Ledger, item: Item, into: ItemStatus, why: str, newer: Item | None = None, by: str | None = None
 ) -> None:
-    """Ask a running item to stop; when its grace is over, its lease is revoked. An external run has no
-    process that could hear it: its grace is the time to stop the work outside.
+    """Ask a running item to stop; when its grace ends, its lease is revoked. An external run has no process
+    to signal: its grace is the time to stop the work outside.
 
-    A second request does not change the grace of the first; an operator's is only added to the history. But
-    an item that was only to be offered again ends after all if the second says so.
+    A second request does not change the grace of the first; an operator's is only recorded. But a second
+    request can end an item that the first would have offered again.
     """
     first = item.state.cancel_into is None
     if first:

@@ -1,7 +1,7 @@
 """One transaction: the rows it has loaded, the rules' changes to them so far, and what to write.
 
 A store fills a `Snapshot` under locks; the rules read and change a `Ledger` made from it; the store writes
-the `Decision`. All commands of a batch change one ledger, so the second arrival on a lane sees the first.
+the `LedgerChanges`. All commands of a batch change one ledger: the second arrival on a lane sees the first.
 """
 
 from __future__ import annotations
@@ -37,35 +37,36 @@ from interlock.core.model import (
     Unread,
 )
 from interlock.core.names import agent_key
-from interlock.core.overtaking import Presence
-from interlock.core.plans.book import Book, PlanChanges, PlanPart
+from interlock.core.overtaking import AgentPresence
 from interlock.core.plans.model import Plan, Revision
+from interlock.core.plans.plan_ledger import PlanChanges, PlanLedger, PlanPart
 from interlock.core.record import MutableRecord, Record, fresh
 from interlock.core.states import ACTIVE, BIRTHS, TERMINAL, ItemStatus, check_item_move
 from interlock.core.timing import Timing, sort_key, to_us
 
 K = TypeVar("K", str, tuple[str, str], tuple[str, str, Policy])
 _NO_DATA: Mapping[str, Any] = MappingProxyType({})
-# Python 3.11 takes 0.15 µs to look up a member of an enum; every item of a batch needs these several times.
+# Python 3.11 takes 0.15 µs to look up an enum member; every item of a batch needs these several times.
 _PENDING, _DEFERRED = ItemStatus.PENDING, ItemStatus.DEFERRED
 
 
 class Snapshot(Record):
     """Rows that were locked and read for one transaction.
 
-    For every lane named, `items` has its active items (observed ones too), the first of its line (one per
-    command on that lane, since each promotes one at most), its unfinished items of replaceable policies, and
-    for every agent that a `coalesce` arrival names there the oldest deferred one and the oldest parked one.
+    For every named lane, `items` has its active items (observed ones too), the first of its line (one per
+    command on that lane, since each promotes at most one), and its unfinished items of replaceable policies.
+    For every agent that a `coalesce` arrival names there, it has the oldest deferred and the oldest parked
+    item.
     """
 
     items: Mapping[ItemId, Item] = fresh(dict)
-    #: For each lane, how many items are deferred, and the explicit positions of the first of them. Only for
-    #: arrivals, whose answer has the place in line; counted no further than that needs.
+    #: For each lane, the number of deferred items and the explicit positions of the first of them. Only for
+    #: arrivals, whose answer has the place in line; counted only as far as needed.
     lines: Mapping[str, tuple[int, tuple[int, ...]]] = fresh(dict)
     #: Messages that an ending run may not have read, and those of an item that comes back: a newer running
     #: item may get them.
     unread: Mapping[ItemId, tuple[Unread, ...]] = fresh(dict)
-    #: Wake-ups in a row, of the lanes that have had any since a person's last message.
+    #: Wake-ups in a row, for lanes that had any since a person's last message.
     streaks: Mapping[str, Streak] = fresh(dict)
     #: The agent of each lane's last run that has ended.
     last_agents: Mapping[str, str] = fresh(dict)
@@ -73,13 +74,12 @@ class Snapshot(Record):
     gates: Mapping[str, Gate] = fresh(dict)
     #: The lanes that are blocked.
     blocked: frozenset[str] = frozenset()
-    #: For a gate that is to open: another lane of its series that is open, or where a run goes on.
+    #: For a gate about to open: another lane of its series that is open or has a current run.
     busy_gate: str | None = None
-    #: Items whose time to be claimed is over while something keeps everybody from claiming them: a gate, a
-    #: pause, a block, their plan.
+    #: Items whose time to be claimed has expired while a gate, a pause, a block or their plan held them back.
     held_back: Container[ItemId] = frozenset()
-    #: For an owner that is to be overtaken: the signs of life of its agent.
-    presence: Mapping[str, Presence] = fresh(dict)
+    #: For an owner about to be overtaken: the signs of life of its agent.
+    presence: Mapping[str, AgentPresence] = fresh(dict)
     #: Dedupe keys seen before, with the first item of each.
     seen_keys: Mapping[tuple[str, str], ItemId] = fresh(dict)
     #: Ended runs, to explain why a late write is refused.
@@ -99,9 +99,9 @@ class Snapshot(Record):
         return asked + self.follow_ups(named, now_us)
 
     def follow_ups(self, named: Container[ItemId], now_us: int) -> int:
-        """An upper bound of the follow-ups, so that the store reserves enough ids: one for each run that may
-        end (named, or past its deadline) and may leave messages unread, its own or those of an item that
-        comes back and finds it running."""
+        """An upper bound of the follow-ups, so that the store reserves enough ids. It counts each run that
+        may end (named, or past its deadline) and may leave messages unread: its own, or those of an item that
+        comes back while it runs."""
         back = {(i.spec.lane, i.kin) for i in self.items.values() if i.comes_back and i.id in named}
         if not (self.unread or back):
             return 0
@@ -110,7 +110,7 @@ class Snapshot(Record):
         return sum(1 for i in runs if i.id in self.unread or (i.spec.lane, i.kin) in back)
 
 
-class Decision(MutableRecord):
+class LedgerChanges(MutableRecord):
     """What one transaction writes, in the order in which it must be written."""
 
     #: Items that do not become active: written first, so that the unique index on active lanes never sees
@@ -133,15 +133,15 @@ class Decision(MutableRecord):
     forgotten_keys: list[tuple[str, str]] = fresh(list)
     #: Keys of a refused arrival that a later arrival of the batch has too, with the later item.
     passed_keys: list[tuple[str, str, ItemId]] = fresh(list)
-    #: Agents that start nothing until a time, and why.
-    walls: list[tuple[str, int, str]] = fresh(list)
+    #: Agents at a quota limit: until when they start nothing, and why.
+    quota_limits: list[tuple[str, int, str]] = fresh(list)
     #: Lanes whose wake-ups in a row changed.
     streaks: list[tuple[str, int, RunId | None]] = fresh(list)
-    #: Lanes whose last run was another agent's than the one before.
+    #: Lanes whose last run was by another agent than the run before.
     last_agents: list[tuple[str, str]] = fresh(list)
-    #: Lanes whose gates changed; null: the lane has none any more.
+    #: Lanes whose gates changed; null: the gate was removed.
     gates: list[tuple[str, Gate | None]] = fresh(list)
-    #: Items that ended while a block of their own held them: such blocks are over.
+    #: Items that ended while a block of their own held them: such blocks have ended.
     unblocked: list[ItemId] = fresh(list)
     plans: list[PlanChanges] = fresh(list)
     #: Tasks that are due at once, each in a transaction of its own: see `plans.dependents`.
@@ -149,7 +149,7 @@ class Decision(MutableRecord):
     answers: list[Any] = fresh(list)
     #: Every item that was loaded or added, in its state after the transaction.
     after: Mapping[ItemId, Item] = fresh(dict)
-    #: Something may have become claimable: wake the waiting claims.
+    #: Something may have become claimable: wake up waiting claims.
     wakes: bool = False
 
 
@@ -163,12 +163,14 @@ class Ledger:
         self.now_us = now_us
         self.timing = timing
         self.items: dict[ItemId, Item] = dict(snapshot.items)
-        self.out = Decision()
+        self.out = LedgerChanges()
         self.unread = dict(snapshot.unread)
         self._streaks = dict(snapshot.streaks)
         self._last_agents = dict(snapshot.last_agents)
         self._gates: dict[str, Gate | None] = dict(snapshot.gates)
-        self.books: dict[PlanId, Book] = {k: Book(part) for k, part in snapshot.plans.items()}
+        self.plan_ledgers: dict[PlanId, PlanLedger] = {
+            k: PlanLedger(part) for k, part in snapshot.plans.items()
+        }
         self._original = snapshot.items
         self._born: dict[ItemId, None] = {}
         self._arrivals = 0
@@ -178,7 +180,7 @@ class Ledger:
         self._shifts: dict[str, dict[int, int]] = {}
         self._deferred: dict[str, dict[ItemId, None]] = {}
         self._active: dict[str, dict[ItemId, None]] = {}
-        self._stopped: dict[str, dict[ItemId, None]] = {}
+        self._over_wake_limit: dict[str, dict[ItemId, None]] = {}
         self._kin: dict[tuple[str, str, Policy], dict[ItemId, None]] = {}
         #: Unfinished items by lane and agent key; none before the first `coalesce` arrival asks.
         self._named: dict[tuple[str, str], dict[ItemId, None]] | None = None
@@ -193,7 +195,7 @@ class Ledger:
 
     def owner(self, lane: str) -> Item | None:
         """The active item of the lane; after a switch to `enforce`, an observed item that is still active
-        keeps the lane closed."""
+        keeps the lane taken."""
         observed = None
         for item_id in self._active.get(lane, ()):
             item = self.items[item_id]
@@ -210,9 +212,9 @@ class Ledger:
         """The loaded deferred items of a lane, in no order."""
         return [self.items[i] for i in self._deferred.get(lane, ())]
 
-    def stopped(self, lane: str) -> list[Item]:
+    def over_wake_limit(self, lane: str) -> list[Item]:
         """The items of a lane that wait for a person, oldest first."""
-        return sorted((self.items[i] for i in self._stopped.get(lane, ())), key=lambda i: i.line[1:])
+        return sorted((self.items[i] for i in self._over_wake_limit.get(lane, ())), key=lambda i: i.line[1:])
 
     def streak(self, of: str | ItemId) -> Streak:
         """The wake-ups in a row of a lane, or of an item that has none."""
@@ -220,7 +222,7 @@ class Ledger:
             return self._streaks.get(of, NO_STREAK)
         return Streak(self.items[of].state.streak)
 
-    def worker(self, lane: str) -> str:
+    def last_agent(self, lane: str) -> str:
         """The agent that runs a lane, or ran it last."""
         owner = self.owner(lane)
         running = owner.state.run_agent if owner is not None else None
@@ -230,14 +232,14 @@ class Ledger:
         """The gate of a lane, if it has one."""
         return self._gates.get(lane)
 
-    def shut(self, lane: str | None, type_: str) -> bool:
+    def is_shut(self, lane: str | None, type_: str) -> bool:
         """Whether the gate of a lane keeps items of a type from being started."""
         gate = self._gates.get(lane) if lane is not None else None
         return gate is not None and gate.shuts(type_)
 
-    def gated(self, item: Item) -> bool:
-        """Whether an item must have the flag that keeps claims from it."""
-        held = self.blocked(item.spec.lane) or self.shut(item.spec.lane, item.spec.type)
+    def is_withheld(self, item: Item) -> bool:
+        """Whether a block or a shut gate keeps claims from an item; stored as `gated`."""
+        held = self.blocked(item.spec.lane) or self.is_shut(item.spec.lane, item.spec.type)
         return held and item.state.status is _PENDING
 
     def blocked(self, lane: str | None) -> bool:
@@ -254,7 +256,7 @@ class Ledger:
         found = [i for i in map(self.items.__getitem__, ids) if not i.scheduled]
         return sorted(found, key=lambda i: i.line[1:])
 
-    def namesakes(self, lane: str, agent_key: str) -> list[Item]:
+    def items_of_agent(self, lane: str, agent_key: str) -> list[Item]:
         """Unfinished items of a lane that are addressed to this agent key or run by that agent, in no order.
         Like `kin`, without items that are scheduled for later and have not been tried."""
         if self._named is None:
@@ -278,7 +280,7 @@ class Ledger:
             return 1
         if position == UNPOSITIONED:
             return min(AHEAD_MAX, count + sum(shifts.values()))
-        # An item that waits for a run that was asked to stop goes first, whatever its position.
+        # An item that waits for a stopping run goes first, whatever its position.
         first = sum(i.state.front and i.spec.position > position for i in self.line(lane))
         ahead = sum(p <= position for p in positions) + sum(n for p, n in shifts.items() if p <= position)
         return min(AHEAD_MAX, first + ahead)
@@ -360,12 +362,12 @@ class Ledger:
         check_item_move(item.id, item.status, state.status)
         return self._put(Item(item.spec, state))
 
-    def settle(self, item: Item, state: State) -> Item:
+    def set_state(self, item: Item, state: State) -> Item:
         """Like `change`, with the whole new state."""
         check_item_move(item.spec.id, item.state.status, state.status)
         return self._put(Item(item.spec, state))
 
-    def respec(self, item: Item, **changes: Any) -> Item:
+    def change_spec(self, item: Item, **changes: Any) -> Item:
         """Change a spec: the attempts that a retry grants, or what an edit changes."""
         if item.spec.lane is not None:
             _note(self._kin, (item.spec.lane, item.spec.agent_key, item.spec.policy), item.id, belongs=False)
@@ -420,7 +422,7 @@ class Ledger:
         if source not in self._born:
             self.out.moves.append(MoveMessages(source=source, target=target, after=after, shift=shift))
             return
-        for i, move in enumerate(self.out.moves):  # stored messages moved to an item added here move on
+        for i, move in enumerate(self.out.moves):  # messages moved to an item added here move with it
             if move.target == source:
                 self.out.moves[i] = move._replace(target=target, shift=move.shift + shift)
 
@@ -465,7 +467,7 @@ class Ledger:
             )
         )
 
-    def decision(self) -> Decision:
+    def changes(self) -> LedgerChanges:
         """Everything that changed, in the order of writing."""
         out = self.out
         out.after = self.items
@@ -490,8 +492,8 @@ class Ledger:
         ]
         shut = self.snapshot.gates
         out.gates = [(lane, gate) for lane, gate in self._gates.items() if gate != shut.get(lane)]
-        for book in self.books.values():
-            changes = book.changes()
+        for plan_ledger in self.plan_ledgers.values():
+            changes = plan_ledger.changes()
             if changes is not None:
                 out.plans.append(changes)
                 out.wakes = True  # tasks may be claimed again
@@ -504,9 +506,9 @@ class Ledger:
             item = self._still_blocked(item)
         if lane is not None:
             if (self._gates or self.snapshot.blocked or item.state.gated) and item.state.gated is not (
-                gated := self.gated(item)
+                withheld := self.is_withheld(item)
             ):
-                item = Item(item.spec, item.state._replace(gated=gated))
+                item = Item(item.spec, item.state._replace(gated=withheld))
             was_in_line = before is not None and before.state.status is _DEFERRED
             is_in_line = item.state.status is _DEFERRED
             if was_in_line is not is_in_line:
@@ -519,14 +521,14 @@ class Ledger:
         return item
 
     def _still_blocked(self, item: Item) -> Item:
-        """A blocked item stays so until it ends, whatever the rules make of it."""
+        """A blocked item stays blocked until it ends, whatever the rules change."""
         ended = item.state.status in TERMINAL
         if ended:
             self.out.unblocked.append(item.spec.id)
         return Item(item.spec, item.state._replace(blocked=not ended))
 
     def _timed(self, item: Item, before: Item | None) -> Item:
-        """The item with its deadline to be claimed, which runs while the item is ready, and begins anew when
+        """The item with its deadline to be claimed, which runs while the item is ready, and starts again when
         its lane's gate opens."""
         state, within_s = item.state, item.spec.claim_within_s
         assert within_s is not None
@@ -546,7 +548,7 @@ class Ledger:
         _note(self._active, lane, spec.id, status in ACTIVE)
         _note(self._deferred, lane, spec.id, status is _DEFERRED)
         if spec.lane is not None:
-            _note(self._stopped, lane, spec.id, item.stopped)
+            _note(self._over_wake_limit, lane, spec.id, item.over_wake_limit)
         if spec.lane is not None and spec.policy in REPLACEABLE:
             _note(self._kin, (lane, spec.agent_key, spec.policy), spec.id, status not in TERMINAL)
         if self._named is not None:

@@ -1,4 +1,4 @@
-"""The values of items, runs, messages and events. Frozen, with no behaviour beyond what their fields give.
+"""The values of items, runs, messages and events. Frozen, with no behaviour beyond their fields.
 
 Rows are named tuples in column order: a batch makes thousands of them, and they are made and changed several
 times faster than records. Everything else is a record.
@@ -21,17 +21,17 @@ ItemId = NewType("ItemId", int)
 RunId = NewType("RunId", int)
 PlanId = NewType("PlanId", int)
 
-#: Sorts after every real position: the items of a lane that only arrival orders.
+#: Sorts after every real position: for items in order of arrival.
 UNPOSITIONED = 2**31 - 1
 NO_AGENT = ""
 US_PER_S = 1_000_000
-#: The project of an arrival that names none.
+#: The project of an arrival without one.
 DEFAULT_PROJECT = "default"
-#: Items ahead of another are counted no further: an answer must not cost more the longer a line is.
+#: Items ahead of another are counted up to this: a longer line must not make an answer dearer.
 AHEAD_MAX = 1_000
-#: Type and label of what `interlock hold` adds, and only it claims.
+#: Type and label of a hold, which only the command that added it claims.
 HOLD = "hold"
-#: The start of the title of an item that was made of unread messages.
+#: The start of a follow-up's title.
 FOLLOW_UP = "Follow-up: "
 
 
@@ -45,11 +45,11 @@ class Policy(StrEnum):
     REJECT = "reject"
 
 
-#: Policies under which one item can absorb or replace another.
+#: Policies that let an item absorb or replace another.
 ABSORBING = frozenset({Policy.COALESCE, Policy.SUPERSEDE, Policy.LATEST})
 
 
-#: Policies under which a newer item takes the place of an older one.
+#: Policies that let a newer item replace an older one.
 REPLACEABLE = frozenset({Policy.SUPERSEDE, Policy.LATEST})
 
 
@@ -68,7 +68,7 @@ class RetryLane(StrEnum):
     KEEP = "keep"
 
 
-class Verdict(StrEnum):
+class ArrivalDecision(StrEnum):
     """The decision on an arrival."""
 
     ADMITTED = "admitted"
@@ -81,13 +81,13 @@ class Verdict(StrEnum):
 
 
 class SenderKind(StrEnum):
-    """What kind of somebody wrote a message. It decides what the message may start."""
+    """The kind of a message's sender. It decides what the message may start."""
 
     PERSON = "person"
     AGENT = "agent"
     BOT = "bot"
     SYSTEM = "system"
-    #: Somebody who may speak, but not start work: a stranger on a public issue.
+    #: May write but not start work, such as a stranger on a public issue.
     OUTSIDER = "outsider"
 
 
@@ -100,7 +100,7 @@ class Sender(NamedTuple):
     lane: str | None = None
 
 
-#: Whoever says nothing else is a person.
+#: The default sender.
 A_PERSON = Sender()
 OUR_BOT = Sender(SenderKind.BOT)
 ANOTHER_SYSTEM = Sender(SenderKind.SYSTEM)
@@ -231,8 +231,8 @@ class EventKind(StrEnum):
 
 
 class Spec(NamedTuple):
-    """What the caller asked for. After arrival only a retry changes it (`max_attempts`), or an edit before it
-    has started."""
+    """What the caller asked for. After arrival, only a retry (`max_attempts`) or an edit before the start
+    changes it."""
 
     id: ItemId
     project: str
@@ -252,9 +252,9 @@ class Spec(NamedTuple):
     max_attempts: int
     retry_lane: RetryLane
     created_us: int
-    #: Once ready it must be claimed within this time, else it ends.
+    #: Once ready, it ends if it is not claimed within this time.
     claim_within_s: float | None = None
-    #: The plan that it is a task of.
+    #: The plan it is a task of.
     plan: PlanId | None = None
 
     @property
@@ -278,7 +278,7 @@ class State(NamedTuple):
     run_lease_s: float | None = None
     lease_until_us: int | None = None
     revoke_us: int | None = None
-    #: What it becomes when its run, which was asked to stop, has ended; `pending`: it is offered again.
+    #: Its status after the run that was asked to stop; `pending`: it is offered again.
     cancel_into: ItemStatus | None = None
     cancel_why: str | None = None
     absorbed_by: ItemId | None = None
@@ -292,20 +292,20 @@ class State(NamedTuple):
     reason: str = ""
     #: When a ready item ends unless it is claimed. The ledger sets it when the item becomes ready.
     claim_by_us: int | None = None
-    #: The bits in the handle of its run. Shown to nobody but the run's holder. Lanes in git have only a hash.
+    #: The bits in the handle of its run. Shown to the run's holder only. Lanes in git have only a hash.
     run_bits: int | None = None
-    #: How many wake-ups in a row led here since a person's last message. Only of an item without a lane.
+    #: Wake-ups in a row since a person's last message. Only for items without a lane.
     streak: int = 0
-    #: The agent of its last run, while it has none.
+    #: The agent of its last run, while it has no run.
     last_agent: str | None = None
-    #: Pending on a lane that is shut for its type, or blocked: nobody starts it. The ledger sets it.
+    #: Pending, but held back by its lane's gate or a block. The ledger sets it.
     gated: bool = False
-    #: A block of its own keeps it from being started, in whatever status it is.
+    #: A block of its own keeps it from starting, whatever its status.
     blocked: bool = False
 
     @property
     def ready(self) -> bool:
-        """Waits for nothing but a claim, unless a gate, a pause, a block or its plan holds it back."""
+        """Waits only for a claim, unless a gate, a pause, a block or its plan holds it back."""
         return self.status is ItemStatus.PENDING and self.due_us is None
 
 
@@ -324,8 +324,8 @@ class Item(NamedTuple):
         return self.state.status
 
     def is_run_of(self, run: RunId, bits: int | None) -> bool:
-        """Whether a handle is that of its current run. Both are compared: a store that was copied or restored
-        gives out the same numbers again, but not the same bits."""
+        """Whether a handle is that of its current run. Number and bits are compared: a copied or restored
+        store gives out the same numbers again, but not the same bits."""
         return self.state.run == run and self.state.run_bits == bits
 
     @property
@@ -339,29 +339,29 @@ class Item(NamedTuple):
 
     @property
     def parked(self) -> bool:
-        """Waiting out a back-off or a wall after a run, on or off its lane."""
+        """Waiting out a back-off or a quota limit after a run, on or off its lane."""
         state = self.state
         waiting = state.status in (ItemStatus.WAITING, ItemStatus.PENDING)
         return waiting and state.due_us is not None and self.started
 
     @property
     def asking(self) -> bool:
-        """Waiting for a person's answer to the question with which its last run ended."""
+        """Waiting for a person's answer to the question of its last run."""
         return self.parked and self.state.reason == Reason.ASKED
 
     @property
-    def walled(self) -> bool:
-        """Waiting until the time that its last run gave, at which a limit from outside is over."""
+    def at_quota_limit(self) -> bool:
+        """Waiting until the quota limit of its last run ends."""
         return self.parked and self.state.reason == Reason.QUOTA_WALL
 
     @property
-    def stopped(self) -> bool:
-        """Waiting for a person: what would have started it was one wake-up too many."""
+    def over_wake_limit(self) -> bool:
+        """Waiting for a person, as it reached the wake-up limit."""
         return self.state.status is ItemStatus.WAITING and self.state.reason == Reason.LOOP
 
     @property
     def chain(self) -> str | ItemId:
-        """What its wake-ups are counted for: its lane, or itself."""
+        """Where its wake-ups are counted: on its lane or, without one, on itself."""
         return self.spec.id if self.spec.lane is None else self.spec.lane
 
     @property
@@ -370,36 +370,36 @@ class Item(NamedTuple):
         return self.state.run_agent or self.state.last_agent or self.spec.agent_key
 
     @property
-    def held(self) -> bool:
-        """Whether it is a hold: only `interlock hold` claims it."""
+    def is_hold(self) -> bool:
+        """Whether it is a hold: only the command that added it claims it."""
         return self.spec.type == HOLD and HOLD in self.spec.labels
 
     @property
     def follow_up(self) -> bool:
-        """Whether it was made of messages that another item had not read."""
+        """Whether it is a follow-up, made of another item's unread messages."""
         return self.spec.title.startswith(FOLLOW_UP)
 
     @property
     def has_unread(self) -> bool:
-        """Whether messages have come that its run did not get when it started."""
+        """Whether messages have arrived since its run started."""
         return self.state.run is not None and self.state.message_count > self.state.delivered
 
     @property
     def comes_back(self) -> bool:
         """Whether it will enter its lane again, where a newer item may replace it."""
         spec, state = self.spec, self.state
-        waits = (state.due_us is not None and state.run is None) or self.stopped
+        waits = (state.due_us is not None and state.run is None) or self.over_wake_limit
         return waits and spec.lane is not None and spec.policy in REPLACEABLE
 
     @property
     def external(self) -> bool:
-        """Whether its run is external: work outside, with no process that renews and no lease that ends."""
+        """Whether its run is external: work outside, without a process that renews and without a lease."""
         return self.state.run is not None and self.state.lease_until_us is None
 
     @property
     def expires_us(self) -> int | None:
         """When its run loses it: the earliest of lease, run timeout and cancel grace. An external run has no
-        lease, and so may never lose it."""
+        lease and may never lose it."""
         return self.state.due_us if self.state.status is ItemStatus.IN_PROGRESS else None
 
     def overdue(self, now_us: int) -> bool:
@@ -409,7 +409,7 @@ class Item(NamedTuple):
 
     @property
     def stops_for_good(self) -> bool:
-        """Whether somebody asked its run to stop, and it ends with that run."""
+        """Whether its run was asked to stop, and the item ends with that run."""
         return self.state.cancel_into not in (None, ItemStatus.PENDING)
 
     @property
@@ -420,7 +420,7 @@ class Item(NamedTuple):
     @property
     def scheduled(self) -> bool:
         """Waiting for the time that its caller asked for; it has not been tried yet."""
-        return self.state.status is ItemStatus.WAITING and not (self.parked or self.stopped)
+        return self.state.status is ItemStatus.WAITING and not (self.parked or self.over_wake_limit)
 
     def answers_to(self, key: str) -> bool:
         """Whether it is addressed to an agent key, or a run of that agent has it."""
@@ -428,12 +428,12 @@ class Item(NamedTuple):
 
     @property
     def kin(self) -> tuple[str, Policy]:
-        """Agent key and policy: a policy absorbs or cancels only items with the same two."""
+        """Agent key and policy. A policy absorbs or cancels only items with the same pair."""
         return self.spec.agent_key, self.spec.policy
 
     @property
     def line(self) -> tuple[bool, int, int, int]:
-        """The order in which a lane lets its items through. Priority plays no part."""
+        """The order in which the items of a lane start. Priority has no effect."""
         return not self.state.front, self.spec.position, self.spec.ticket, self.spec.id
 
 
@@ -445,10 +445,10 @@ class NewItem(Record):
     type: str = "task"
     agent: str = NO_AGENT
     lane: str | None = None
-    #: Opts out of the lane that a payload with a repository and a number gives.
+    #: Opts out of the lane derived from a payload with a repository and a number.
     no_lane: bool = False
     policy: Policy = Policy.QUEUE
-    #: Its caller named no policy: the settings of the service may choose another, see `policies`.
+    #: The caller named no policy: the settings of the service may choose one, see `policies`.
     policy_open: bool = False
     priority: int = 0
     position: int | None = None
@@ -462,7 +462,7 @@ class NewItem(Record):
     run_after_s: float | None = None
     lease_s: float | None = None
     timeout_s: float | None = None
-    #: How long it may wait to be claimed once it is ready; then it ends and the next on its lane is promoted.
+    #: How long it may wait for a claim once it is ready. Then it ends, and the next on its lane is promoted.
     claim_within_s: float | None = None
     max_attempts: int = 3
     retry_lane: RetryLane = RetryLane.YIELD
@@ -470,8 +470,12 @@ class NewItem(Record):
     #: Why its message came, by a name such as `issue_commented`, and where it was written.
     reason: str = ""
     url: str = ""
-    #: Sorts the messages of one source in the order in which they were written there: see `spoken`.
+    #: Sorts the messages of one source in the order in which they were written there: see `message_order`.
     said: str = ""
+
+
+class CheckedItem(NewItem):
+    """An arrival checked by `validation.checked`: within all limits, its names in normal form."""
 
 
 class NewMessage(NamedTuple):
@@ -503,7 +507,7 @@ class Unread(NamedTuple):
 
 
 class Streak(NamedTuple):
-    """Wake-ups in a row on a lane since a person's last message, and the run that was counted last."""
+    """Wake-ups in a row on a lane since a person's last message, and the last counted run."""
 
     wakes: int = 0
     run: RunId | None = None
@@ -513,7 +517,7 @@ NO_STREAK = Streak()
 
 
 class Gate(NamedTuple):
-    """The gate of a lane: while it is shut, nothing there starts but exempt types."""
+    """The gate of a lane: while it is shut, only exempt types start there."""
 
     #: The lane of the series that opens and shuts it.
     series: str
@@ -556,7 +560,7 @@ class RunRecord(NamedTuple):
 
 
 class RecentRun(NamedTuple):
-    """A run that goes on or ended lately, as others see it."""
+    """A current or recently ended run, as others see it."""
 
     run: RunId
     item: ItemId
@@ -567,15 +571,17 @@ class RecentRun(NamedTuple):
     reason: str
     started_us: int
     ended_us: int | None
-    #: What became of its item; null if that is not known any more.
+    #: The status of its item; null if that is no longer known.
     item_status: str | None
+    #: When its item was added; null if that is not known.
+    item_added_us: int | None = None
 
 
 class Event(NamedTuple):
     """One line of the history, before it has its number."""
 
     at_us: int
-    #: A newer version that works on the same store may have written one that is not known here.
+    #: A newer version on the same store may have written an unknown kind.
     kind: EventKind | str
     reason: str = ""
     project: str | None = None
@@ -583,7 +589,7 @@ class Event(NamedTuple):
     run: RunId | None = None
     lane: str | None = None
     agent: str | None = None
-    #: Time to claim on an item's first `run.started`, lock duration where a run ends.
+    #: The time to claim on an item's first `run.started`; the lock duration at the end of a run.
     span_us: int | None = None
     data: Mapping[str, Any] = MappingProxyType({})
 

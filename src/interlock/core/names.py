@@ -9,20 +9,23 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from interlock.core import jsontext
+from interlock.core.cures import Cure, cure
 from interlock.core.errors import InvalidInput, NotFound, TooLarge
 from interlock.core.row import NamedTuple
 
 E = TypeVar("E", bound=StrEnum)
 T = TypeVar("T")
 
-#: What people type for no agent and no pool; so neither can have this name.
-_NOBODY = "none"
+#: Means no agent and no pool, so neither can have this name.
+_RESERVED = "none"
 NAME_MAX_CHARS = 200
 TITLE_MAX_CHARS = 500
 URL_MAX_CHARS = 2_000
 PAYLOAD_MAX_BYTES = 1 << 20
 MESSAGE_MAX_BYTES = 1 << 20
 BATCH_MAX = 1_000
+#: The most upcoming items of one answer, as each is explained.
+UPCOMING_MAX = 50
 WAIT_MAX_S = 60.0
 LEASE_MIN_S, LEASE_MAX_S = 1.0, 24 * 3600.0
 TIMEOUT_MAX_S = 30 * 24 * 3600.0
@@ -30,6 +33,8 @@ ATTEMPTS_MAX = 100
 PRIORITY_MIN, PRIORITY_MAX = -1000, 1000
 POSITION_MAX = 2**31 - 2
 RUN_AFTER_MAX_S = 10 * 366 * 24 * 3600.0
+#: Rates and spans are measured back to this far at most.
+WINDOW_MAX_S = 366 * 24 * 3600
 RUN_AT_MAX_US = 253_402_300_799 * 1_000_000  # the last second of 9999
 
 # Letters, digits and a few joiners; no space, no backslash, no control characters. A name may not
@@ -46,16 +51,14 @@ def check_name(what: str, value: str) -> str:
     if not _is_text(what, value):
         raise InvalidInput(f"The {what} is empty.", f"Use {_ALPHABET_WORDS}.")
     if len(value) > NAME_MAX_CHARS:
-        raise TooLarge(f"The {what} has {len(value)} characters.", f"At most {NAME_MAX_CHARS} are allowed.")
+        raise TooLarge(f"The {what} has {len(value)} characters.", f"Use at most {NAME_MAX_CHARS}.")
     if not _ALPHABET.fullmatch(value):
-        raise InvalidInput(
-            f"The {what} {value!r} has a character outside the alphabet.", f"Use {_ALPHABET_WORDS}."
-        )
+        raise InvalidInput(f"The {what} {value!r} contains an invalid character.", f"Use {_ALPHABET_WORDS}.")
     parts = value.split("/")
     if value[0] == "-" or any(not p or p[0] == "." or p[-1] == "." or p.endswith(".lock") for p in parts):
         raise InvalidInput(
             f"The {what} {value!r} could be mistaken for an option, a path or a ref.",
-            "No leading dash, no empty part between slashes, and no part that starts or ends with a dot.",
+            "Avoid a leading dash, empty parts between slashes, and parts that begin or end with a dot.",
         )
     if ".." in value:
         raise InvalidInput(f"The {what} {value!r} contains '..'.", "Use a single dot.")
@@ -66,13 +69,13 @@ def safe_name(text: str) -> str:
     """A valid name made from any text, such as the name of a host, user or program."""
     name = re.sub(r"\.{2,}", ".", re.sub(r"[^A-Za-z0-9_@+=:.-]+", "-", text, flags=re.ASCII))
     name = re.sub(r"\.lock$", "", name[: NAME_MAX_CHARS // 2]).strip(".-")
-    return name if name.lower() not in ("", _NOBODY) else "unnamed"
+    return name if name.lower() not in ("", _RESERVED) else "unnamed"
 
 
 def agent_key(name: str) -> str:
     """The key under which an agent is compared: trimmed and lower case. Empty, like `none`, is no agent."""
     key = name.strip().lower() if _is_text("agent name", name) else ""
-    return check_name("agent name", key) if key not in ("", _NOBODY) else ""
+    return check_name("agent name", key) if key not in ("", _RESERVED) else ""
 
 
 def needed_agent(name: str) -> str:
@@ -81,8 +84,8 @@ def needed_agent(name: str) -> str:
     if key:
         return key
     if name.strip():
-        raise InvalidInput(f"No agent can be called {_NOBODY}: it means any agent.", "Use another name.")
-    raise InvalidInput("The agent's name is empty.", "Pass a name.")
+        raise InvalidInput(f"The name {_RESERVED} is reserved: it means any agent.", "Use another name.")
+    raise InvalidInput("The agent name is empty.", "Pass a name.")
 
 
 def lane_key(name: str) -> str:
@@ -96,23 +99,21 @@ def folded_lane(name: str) -> str:
 
 
 def issue_number(lane: str) -> int | None:
-    """The number in an `issue:` lane; null in others."""
+    """The number in an `issue:` lane; null for other lanes."""
     number = lane.removeprefix("issue:").rpartition("#")[2]
     whole_number = lane.startswith("issue:") and number.isascii() and number.isdecimal()
     return int(number) if whole_number else None
 
 
-def unknown(what: str, name: str, known: Iterable[str], otherwise: str) -> NotFound:
-    """The refusal of a name that nobody uses: most often a typo of one that somebody does."""
+def unknown(what: str, name: str, known: Iterable[str], *cures: Cure) -> NotFound:
+    """The refusal of an unknown name; the hint suggests a known one that is spelled alike."""
     near = nearest(name, known)
-    meant = f"Did you mean {near}?" if near else ""
-    return NotFound(
-        f"Nobody knows the {what} {name} in this store.", " ".join(filter(None, (meant, otherwise)))
-    )
+    hint = f"Did you mean {near}?" if near else ""
+    return NotFound(f"There is no {what} {name} in this store.", hint, cures)
 
 
 def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
-    """The name that was probably meant: the most similar one, if it is at least that much alike."""
+    """The most similar known name, if it is similar enough."""
     import difflib  # noqa: PLC0415  (only for people who mistype)
 
     return next(iter(difflib.get_close_matches(name, sorted(filter(None, known)), 1, likeness)), None)
@@ -121,9 +122,11 @@ def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | Non
 def check_repository(name: str) -> str:
     """Return the name of a repository on GitHub, such as acme/app."""
     if not _is_text("repository", name):
-        raise InvalidInput("It is not clear which repository is meant.", "Name it as in acme/app.")
+        raise InvalidInput("The repository is missing.", "Pass it as OWNER/NAME, such as acme/app.")
     if not _REPOSITORY.fullmatch(name):
-        raise InvalidInput(f"{reprlib.repr(name)} is not OWNER/NAME.", "Name it as in acme/app.")
+        raise InvalidInput(
+            f"{reprlib.repr(name)} is not a repository.", "Pass it as OWNER/NAME, such as acme/app."
+        )
     return name
 
 
@@ -135,52 +138,50 @@ def check_text(what: str, value: str, max_bytes: int = MESSAGE_MAX_BYTES) -> str
         raise InvalidInput(f"The {what} is not valid Unicode.", "Send UTF-8 text.") from None
     if size > max_bytes:
         raise TooLarge(
-            f"The {what} has {size:,} bytes.", f"At most {max_bytes:,} are allowed; store a link instead."
+            f"The {what} has {size:,} bytes.", f"Use at most {max_bytes:,}, or store a link instead."
         )
     if "\x00" in value:
-        raise InvalidInput(f"The {what} contains a NUL character.", "Remove it; text only.")
+        raise InvalidInput(f"The {what} contains a NUL character.", "Remove it.")
     return value
 
 
 def check_message(value: str) -> str:
-    """Return `value` if it is the text of a message. One without text would count as an answer."""
+    """Return `value` if it is the text of a message. An empty message would count as an answer."""
     if not check_text("message", value).strip():
-        raise InvalidInput("The message is empty.", "Say something, or leave it out.")
+        raise InvalidInput("The message is empty.", "Write a message.")
     return value
 
 
 def check_cause(reason: str, url: str) -> None:
-    """Raise unless they say why a message came, by a name, and where it was written; either may be empty."""
+    """Raise unless the reason of a message is a name and its source a URL; either may be empty."""
     if reason != "":
         check_name("reason", reason)
     if url == "":
         return
     if len(check_text("url", url)) > URL_MAX_CHARS:
-        raise TooLarge(f"The url has {len(url)} characters.", f"At most {URL_MAX_CHARS:,} are allowed.")
+        raise TooLarge(f"The URL has {len(url)} characters.", f"Use at most {URL_MAX_CHARS:,}.")
     if not _URL.fullmatch(url):
-        raise InvalidInput(f"{reprlib.repr(url)} is not a url.", "Use https://… or http://…, without spaces.")
+        raise InvalidInput(f"{reprlib.repr(url)} is not a URL.", "Use https://… or http://…, without spaces.")
 
 
 def check_title(value: str) -> str:
     """Return `value` if it is a valid title: one line within the limit."""
-    return _one_line("title", value, "; put the rest into --message or --payload")
+    return _one_line("title", value, ", and put the rest into the message or the payload")
 
 
 def check_plan_name(value: str) -> str:
     """Return `value` if it is a valid name of a plan: one line like a title."""
-    return _one_line("name of the plan", value, "; put the rest into its tasks")
+    return _one_line("name of the plan", value, ", and put the rest into its tasks")
 
 
 def _one_line(what: str, value: str, instead: str) -> str:
     if not (_is_text(what, value) and value.strip()):
-        raise InvalidInput(f"The {what} is empty.", "Say in a few words what to do.")
+        raise InvalidInput(f"The {what} is empty.", "Describe the work in a few words.")
     if len(value) > TITLE_MAX_CHARS:
-        raise TooLarge(
-            f"The {what} has {len(value)} characters.", f"At most {TITLE_MAX_CHARS} are allowed{instead}."
-        )
+        raise TooLarge(f"The {what} has {len(value)} characters.", f"Use at most {TITLE_MAX_CHARS}{instead}.")
     check_text(what, value)
     if any(ord(c) < 32 or ord(c) == 127 for c in value):
-        raise InvalidInput(f"The {what} has a line break or control character.", "Use one plain line.")
+        raise InvalidInput(f"The {what} contains a line break or a control character.", "Use one line.")
     return value
 
 
@@ -191,16 +192,16 @@ def check_payload(text: str) -> Mapping[str, Any]:
         value = jsontext.parse(text)
     except ValueError as error:
         raise InvalidInput(
-            f"The payload is not valid JSON: {error}.", "Write it as in '{\"a\": 1}'."
+            f"The payload is not valid JSON: {error}.", 'Pass a JSON object, such as {"a": 1}.'
         ) from None
     if not isinstance(value, dict):
-        raise InvalidInput("The payload is not a JSON object.", 'Wrap it, as in {"value": …}.')
+        raise InvalidInput("The payload is not a JSON object.", 'Wrap the value: {"value": …}.')
     return value
 
 
 def the(what: str) -> str:
-    """A thing at the start of a sentence; an option or a field, which is no noun, by its spelling."""
-    return what if what.startswith("-") or "_" in what else f"The {what}"
+    """The subject of a sentence: a noun with its article, an option or a field by its spelling."""
+    return what if what.startswith(("-", "`")) or "_" in what else f"The {what}"
 
 
 def check_number(what: str, value: float, low: float, high: float) -> None:
@@ -226,15 +227,14 @@ def whole(what: str, value: object) -> int:
 
 
 def check_flag(what: str, value: object) -> bool:
-    """Return `value` if it is true or false: the text "no" would count as true."""
+    """Return `value` if it is true or false: the string "no" would count as true."""
     if not isinstance(value, bool):
-        shown = reprlib.repr(value)
-        raise InvalidInput(f"The value {shown} of {what} is neither true nor false.", "Use true or false.")
+        raise InvalidInput(f"{the(what)} is {reprlib.repr(value)}.", "Use true or false.")
     return value
 
 
 def check_list(what: str, values: Iterable[T]) -> tuple[T, ...]:
-    """Return several values as a tuple. A single text is no list: it would count as one value a letter."""
+    """Return several values as a tuple. A string is no list: each character would count as a value."""
     if isinstance(values, str | bytes) or not isinstance(values, Sequence | Set):
         raise InvalidInput(f"The {what} {reprlib.repr(values)} are not a list.", 'Use ["one", "two"].')
     return tuple(values)
@@ -243,14 +243,15 @@ def check_list(what: str, values: Iterable[T]) -> tuple[T, ...]:
 def pool_key(name: str) -> str:
     """The name by which a pool is compared: trimmed, lower case."""
     key = name.strip().lower() if _is_text("pool", name) else ""
-    if key == _NOBODY:
-        raise InvalidInput(f"No pool can be called {_NOBODY}: it means no pool.", "Use another name.")
+    if key == _RESERVED:
+        raise InvalidInput(f"The name {_RESERVED} is reserved: it means no pool.", "Use another name.")
     return check_name("pool", key)
 
 
 def no_pool(key: str | None) -> NotFound:
-    """The refusal of a pool that there is not, or no longer."""
-    return NotFound(f"There is no pool {key}.", f"Make it with `interlock pools set {key} --max N`.")
+    """The refusal of a pool that does not exist, or was removed."""
+    create = cure("set_pool", "creates it", name=key, max_concurrency=None)
+    return NotFound(f"There is no pool {key} in this store.", cures=(create,))
 
 
 def check_names(what: str, values: Iterable[str]) -> tuple[str, ...]:
@@ -259,18 +260,18 @@ def check_names(what: str, values: Iterable[str]) -> tuple[str, ...]:
 
 
 def one_of(what: str, value: object, lawful: type[E]) -> E:
-    """Return `value` as a member of an enumeration; its text will do."""
+    """Return `value`, a member of an enumeration or its text, as a member."""
     if not isinstance(value, str) or value not in list(lawful):
         *most, last = lawful
         words = f"{', '.join(most)} or {last}"
-        raise InvalidInput(f"The {what} {reprlib.repr(value)} does not exist.", f"Use {words}.")
+        raise InvalidInput(f"Unknown {what} {reprlib.repr(value)}.", f"Use {words}.")
     return lawful(value)
 
 
 def _is_text(what: str, value: str) -> bool:
     """Whether there is any text; raises if it is something else, since programs may pass anything."""
     if not isinstance(value, str):
-        raise InvalidInput(f"The {what} {reprlib.repr(value)} is not a text.")
+        raise InvalidInput(f"The {what} {reprlib.repr(value)} is not a string.")
     return bool(value)
 
 
@@ -280,7 +281,7 @@ def number(value: float) -> str:
 
 
 class LaneFields(NamedTuple):
-    """Fields of a payload that name an issue and its repository, besides the usual ones and before them.
+    """Fields of a payload that name an issue and its repository. They are read before the usual ones.
 
     A dot leads into an object: `object_attributes.iid`.
     """
@@ -293,10 +294,10 @@ USUAL_FIELDS = LaneFields()
 
 
 def lane_of_payload(payload: Mapping[str, Any], fields: LaneFields = USUAL_FIELDS) -> str | None:
-    """The lane of the issue or pull request a payload names, if it names one.
+    """The lane of the issue or pull request that a payload names, if any.
 
-    Issues and pull requests share their numbers on GitHub, so both give an `issue:` lane. A number belongs to
-    a repository; only one in a field of `fields` does without. A key such as `PAP-39` says it all alone.
+    Issues and pull requests share their numbers on GitHub, so both give an `issue:` lane. A number needs a
+    repository, unless it is in a field of `fields`. A key such as `PAP-39` needs none.
     """
     repository = _repository(payload, fields.repository)
     for path in fields.issue:
@@ -334,7 +335,7 @@ def _issue_number(value: object) -> int | None:
 
 
 def _at(payload: Mapping[str, Any], path: str) -> object:
-    """What is at a path of fields, if it leads anywhere."""
+    """The value at a path of fields; null if there is none."""
     found: object = payload
     for name in path.split("."):
         found = found.get(name) if isinstance(found, Mapping) else None

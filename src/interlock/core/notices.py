@@ -8,23 +8,23 @@ from interlock.core.states import ItemStatus
 
 #: How long a command may take.
 TIMEOUT_S = 30.0
-#: How long the right to run it lasts: longer than the command may take.
+#: How long its lease lasts: longer than the command may take.
 LEASE_S = 2 * TIMEOUT_S
-#: The waits after tries that failed; after the last try the notice is given up.
+#: The back-off after each failed attempt. After the last attempt the notice is given up.
 WAITS_S = (10.0, 30.0, 90.0, 270.0)
 
 _ENDS = frozenset({EventKind.RUN_FAILED, EventKind.RUN_TIMED_OUT, EventKind.RUN_LOST})
 
 
-class Mark(Record):
-    """How far the notices of one name have come in a store."""
+class NoticeMark(Record):
+    """The progress of the notices of one name in a store."""
 
     name: str
-    #: The last event that was dealt with.
+    #: The last handled event.
     seq: int
-    #: Until when nobody else may begin: a command runs, or waits after a failure.
+    #: Until when no other process may start the command, which runs or backs off after a failure.
     until_us: int = 0
-    #: How often the command was tried for the next event.
+    #: Attempts of the command for the next event.
     tries: int = 0
 
 
@@ -34,7 +34,7 @@ def is_dead_letter(event: Event) -> bool:
 
 
 def is_question(event: Event) -> bool:
-    """Whether a run asked a person something with this event."""
+    """Whether this event is a run's question to a person."""
     return event.kind == "question.asked"
 
 
@@ -43,5 +43,5 @@ NOTICES = {"on_dead_letter": is_dead_letter, "on_question": is_question}
 
 
 def wait_s(tries: int) -> float | None:
-    """How long to wait after this number of failed tries; None if it is given up."""
+    """The back-off after this number of failed attempts; None if the notice is given up."""
     return WAITS_S[tries - 1] if tries <= len(WAITS_S) else None

@@ -1,4 +1,4 @@
-"""Records: values with named parts, like dataclasses, but at no cost where they are defined.
+"""Records: values with named parts, like dataclasses, but free to define.
 
 `dataclass` compiles several methods for each class when its module is imported. A command that agents call
 around every use of a tool would do that a hundred times to make three values; the methods of records are
@@ -22,7 +22,7 @@ class _Fresh:
 
 
 def fresh(make: Callable[[], Any]) -> Any:
-    """A default that is made anew for each instance, as in `fresh(list)`."""
+    """A default that is created for each instance, as in `fresh(list)`."""
     return _Fresh(make)
 
 
@@ -62,6 +62,7 @@ class _Parts:  # noqa: PLW1641  (whether it has a hash depends on whether it cha
 
     #: The names of the parts, in order.
     PARTS: ClassVar[tuple[str, ...]] = ()
+    _KNOWN: ClassVar[frozenset[str]] = frozenset()
     _NEEDED: ClassVar[frozenset[str]] = frozenset()
     _FRESH: ClassVar[dict[str, Callable[[], Any]]] = {}
     if TYPE_CHECKING:
@@ -72,19 +73,19 @@ class _Parts:  # noqa: PLW1641  (whether it has a hash depends on whether it cha
 
     def __init_subclass__(cls) -> None:
         cls.PARTS = tuple(dict.fromkeys((*cls.PARTS, *cls.__annotations__)))
+        cls._KNOWN = frozenset(cls.PARTS)
         cls._NEEDED = frozenset(name for name in cls.PARTS if not hasattr(cls, name))
         defaults = {name: getattr(cls, name, None) for name in cls.PARTS}
         cls._FRESH = {name: value.make for name, value in defaults.items() if isinstance(value, _Fresh)}
 
     def __init__(self, **parts: Any) -> None:
-        if not parts.keys() >= self._NEEDED or not parts.keys() <= set(self.PARTS):
-            wrong = sorted(self._NEEDED - parts.keys()) + sorted(parts.keys() - set(self.PARTS))
+        if not self._NEEDED <= parts.keys() <= self._KNOWN:
+            wrong = sorted(self._NEEDED - parts.keys()) + sorted(parts.keys() - self._KNOWN)
             raise TypeError(f"{type(self).__name__} misses or does not know: {', '.join(wrong)}")
         values = self.__dict__
         values.update(parts)
-        for name, make in self._FRESH.items():
-            if name not in values:
-                values[name] = make()
+        if self._FRESH:
+            values.update({name: make() for name, make in self._FRESH.items() if name not in parts})
 
     def __eq__(self, other: object) -> bool:
         return self._values() == other._values() if type(other) is type(self) else NotImplemented
@@ -125,4 +126,9 @@ def as_dict(value: _Parts) -> dict[str, Any]:
 
 def replace(value: P, **changes: Any) -> P:
     """The same with some parts changed."""
-    return type(value)(**{**as_dict(value), **changes})
+    kind = type(value)
+    if not changes.keys() <= kind._KNOWN:
+        return kind(**{**as_dict(value), **changes})  # which says what is wrong
+    same: P = kind.__new__(kind)
+    same.__dict__.update(value.__dict__, **changes)
+    return same

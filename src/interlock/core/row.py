@@ -3,7 +3,7 @@
 `typing.NamedTuple` compiles every annotation of a class and a constructor when its module is imported: three
 hundred times for a command that agents call around every use of a tool, and that makes tuples of five
 classes. Here the constructor is compiled with the first tuple, and annotations stay as they are written. To
-a type checker, and to whoever uses a tuple, it is `typing.NamedTuple`.
+a type checker, and to users of the tuple, it is `typing.NamedTuple`.
 """
 
 from __future__ import annotations

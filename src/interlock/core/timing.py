@@ -13,11 +13,11 @@ BACK_OFF_MAX_S = 3_600.0
 #: A back-off varies by this share up or down, so that failures of one cause do not all return together.
 BACK_OFF_SPREAD = 0.25
 RELEASES_BEFORE_BACK_OFF = 3
-#: How long a question waits for its answer before its lane goes on, and how often that is said again.
+#: How long a question keeps its lane, and how often its time-out is repeated in the history.
 QUESTION_TIMEOUT_S = 72 * 3600.0
-#: A wall is taken to be over after this time; whoever meets it again says so again.
-WALL_MAX_S = 7 * 24 * 3600.0
-#: How long an item waits at most after a fault of the set-up.
+#: A quota limit lasts at most this long; a run that hits it again reports it again.
+QUOTA_LIMIT_MAX_S = 7 * 24 * 3600.0
+#: How long an item waits at most after a set-up fault.
 FAULT_PAUSE_MAX_S = 3_600.0
 WAKES_MAX = 10
 DEDUPE_KEPT_S = 30 * 24 * 3600.0
@@ -37,7 +37,7 @@ class Timing(Record):
     back_off_max_s: float = BACK_OFF_MAX_S
     #: 0 means strict priority; else one priority step is worth this head start.
     ageing_step_s: float = 0.0
-    #: How many wake-ups or follow-ups in a row nobody but agents and systems may cause on a lane.
+    #: How many wake-ups or follow-ups in a row agents and systems may cause on a lane without a person.
     wakes_max: int = WAKES_MAX
 
 
@@ -74,6 +74,11 @@ def to_us(seconds: float) -> int:
     return round(seconds * US_PER_S)
 
 
+def maybe_us(seconds: float | None) -> int | None:
+    """Whole microseconds; None stays None."""
+    return None if seconds is None else to_us(seconds)
+
+
 def sort_key(priority: int, ticket: int, created_us: int, ageing_step_s: float, *, nth: int = 0) -> int:
     """One number that sorts the queue: smaller is claimed earlier.
 
@@ -89,8 +94,13 @@ def sort_key(priority: int, ticket: int, created_us: int, ageing_step_s: float, 
 
 def back_off_s(timing: Timing, attempt: int, jitter: float) -> float:
     """How long to wait after failed attempt number `attempt`, from 1. `jitter` is between 0 and 1."""
-    doublings = min(max(attempt, 1) - 1, 32)
-    plain = min(timing.back_off_first_s * 2.0**doublings, timing.back_off_max_s)
+    return doubled_s(timing.back_off_first_s, attempt - 1, timing.back_off_max_s, jitter)
+
+
+def doubled_s(first_s: float, doublings: int, max_s: float, jitter: float = 0.5) -> float:
+    """A wait that is doubled so often, up to a limit. `jitter`, between 0 and 1, makes it up to a quarter
+    shorter or longer, so that what failed together does not come back together; 0.5 changes nothing."""
+    plain = min(first_s * 2.0 ** min(max(doublings, 0), 32), max_s)
     return plain * (1 + BACK_OFF_SPREAD * (2 * jitter - 1))
 
 

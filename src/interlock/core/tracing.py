@@ -1,10 +1,10 @@
 """Traces: which trace an item belongs to, and the ids of its spans.
 
-    trace of an item    the one that its payload's `traceparent` names, else made of its number and time
-    span of a run       made of the trace and the run's number
+    trace of an item    the one that its payload's `traceparent` names, else derived from its number and time
+    span of a run       derived from the trace and the run's number
 
-Ids follow from what every process knows, so nobody has to pass them on: a worker can name the span of its run
-before anybody has recorded it, and what is recorded twice has the same ids.
+Ids are derived from values that every process knows, so they need not be passed on: a worker can name the
+span of its run before it is recorded, and a span that is recorded twice has the same id.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from interlock.core.row import NamedTuple
 
 #: The field of a payload, as the header and the variable of W3C Trace Context are called.
 FIELD = "traceparent"
-#: Anything of these asks for traces.
+#: Each of these asks for traces.
 _WANTED = ("OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _FORM = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})", re.ASCII
 )
 
 
-class Context(NamedTuple):
-    """A place in a trace: the span that what comes next belongs to; empty at its root."""
+class TraceContext(NamedTuple):
+    """A place in a trace: the parent of the next span; empty at the root."""
 
     trace: str
     span: str
@@ -36,47 +36,47 @@ class Context(NamedTuple):
     def text(self) -> str:
         return f"00-{self.trace}-{self.span}-{'01' if self.sampled else '00'}"
 
-    def child(self, what: str) -> Context:
+    def child(self, what: str) -> TraceContext:
         """The span of something within the trace, by a name that it has once."""
         return self._replace(span=_digest(f"{self.trace} {what}")[:16])
 
 
-def read(text: object) -> Context | None:
+def read(text: object) -> TraceContext | None:
     """The context that a `traceparent` names; None if it names none."""
     found = _FORM.fullmatch(text) if isinstance(text, str) else None
-    return None if found is None else Context(found[1], found[2], bool(int(found[3], 16) & 1))
+    return None if found is None else TraceContext(found[1], found[2], bool(int(found[3], 16) & 1))
 
 
-def of_item(item: int, created_us: int, payload: object, environ: Mapping[str, str]) -> Context:
+def of_item(item: int, created_us: int, payload: object, environ: Mapping[str, str]) -> TraceContext:
     """Where an item belongs: the span that caused it, or the root of a trace of its own."""
     given = read(payload.get(FIELD)) if isinstance(payload, Mapping) else None
     return given or _root(f"item {item} {created_us}", environ)
 
 
-def of_delivery(delivery: str, environ: Mapping[str, str]) -> Context:
+def of_delivery(delivery: str, environ: Mapping[str, str]) -> TraceContext:
     """The root of the trace that a delivery of GitHub begins."""
     return _root(f"delivery {delivery}", environ)
 
 
-def item_span(context: Context, item: int) -> Context:
+def item_span(context: TraceContext, item: int) -> TraceContext:
     return context.child(f"item {item}")
 
 
-def run_span(context: Context, run: int) -> Context:
+def run_span(context: TraceContext, run: int) -> TraceContext:
     return context.child(f"run {run}")
 
 
 def of_run(
     item: int, created_us: int, payload: object, run: int, environ: Mapping[str, str]
-) -> Context | None:
-    """The context in which a run's command works; None if nobody traces."""
+) -> TraceContext | None:
+    """The context in which a run's command works; None without tracing."""
     if not wanted(environ) and not (isinstance(payload, Mapping) and read(payload.get(FIELD))):
         return None
     return run_span(of_item(item, created_us, payload, environ), run)
 
 
 def with_parent(payload: Mapping[str, Any] | None, text: str | None) -> Mapping[str, Any] | None:
-    """A payload that goes on with a trace, unless it has one already or the text names none."""
+    """A payload that continues a trace, unless it has one already or the text names none."""
     if read(text) is None or (payload is not None and FIELD in payload):
         return payload
     return {**(payload or {}), FIELD: text}
@@ -89,9 +89,9 @@ def wanted(environ: Mapping[str, str]) -> bool:
     return not disabled and exporter != "none" and any(environ.get(name) for name in _WANTED)
 
 
-def _root(what: str, environ: Mapping[str, str]) -> Context:
+def _root(what: str, environ: Mapping[str, str]) -> TraceContext:
     trace = _digest(what)[:32]
-    return Context(trace, "", _is_sampled(trace, environ))
+    return TraceContext(trace, "", _is_sampled(trace, environ))
 
 
 def _is_sampled(trace: str, environ: Mapping[str, str]) -> bool:

@@ -1,7 +1,7 @@
 """The line in a commit's message that names the run which made it: `Interlock-Run: 7@3f9a12bc4d5e`.
 
 Run numbers are of one store, so the store's name is part of it: two stores on one repository do not take
-each other's commits for theirs. Where somebody wrote the number alone, nobody knows whose it is.
+each other's commits for theirs. A number without a store may be any store's.
 """
 
 from __future__ import annotations

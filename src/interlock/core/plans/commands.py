@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from interlock.core.cures import Cure
 from interlock.core.model import ItemId, PlanId, RunId
-from interlock.core.plans.model import Graph, Operation
+from interlock.core.plans.model import EditOperation, Graph
 from interlock.core.record import Record
 
 
@@ -26,7 +27,7 @@ class EditPlan(Record):
 
     plan: PlanId
     base: int
-    operations: tuple[Operation, ...]
+    operations: tuple[EditOperation, ...]
     #: One of each for every task that it adds, in their order.
     ids: tuple[ItemId, ...] = ()
     tickets: tuple[int, ...] = ()
@@ -43,7 +44,7 @@ class EditPlan(Record):
 
 
 class PausePlan(Record):
-    """Give out no more tasks, or give them out again. Running tasks go on."""
+    """Start no more tasks, or start them again. Running tasks continue."""
 
     plan: PlanId
     paused: bool
@@ -60,7 +61,7 @@ class SetEditDeadline(Record):
 
 
 class CancelPlan(Record):
-    """End a plan: no more tasks are given out and the cycle closes. Its tasks are cancelled afterwards."""
+    """End a plan: no more tasks start and the cycle closes. Its tasks are cancelled afterwards."""
 
     plan: PlanId
     why: str
@@ -82,3 +83,4 @@ class Edited(Record):
     code: str = ""
     reasons: tuple[str, ...] = ()
     hint: str = ""
+    cures: tuple[Cure, ...] = ()

@@ -1,4 +1,4 @@
-"""What the end or the return of a task means for the tasks that depend on it, and for their plan.
+"""How the end or the return of a task affects the tasks that depend on it, and their plan.
 
 After the commands of a transaction, every task that became terminal decides its outgoing edges, and every
 task that a retry brought back opens them again. Then each target goes where its incoming edges put it:
@@ -13,7 +13,7 @@ some broken, no cycle         is due, and is cancelled as unreachable in a trans
 ============================  ==========================================================================
 
 So nothing here touches another lane. A cascade takes one step per transaction, except for unreachable tasks
-on no lane: the ones that were read together with the task they depend on end in its transaction.
+without a lane: those read together with the task they depend on end in its transaction.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from __future__ import annotations
 from interlock.core.lanes import cancel_unstarted, promote
 from interlock.core.ledger import Ledger
 from interlock.core.model import EventKind, Item, ItemId, Reason
-from interlock.core.plans.book import Book
 from interlock.core.plans.model import (
     EDIT_TYPE,
     PLAN_CANCELLED,
@@ -33,9 +32,10 @@ from interlock.core.plans.model import (
     Task,
     When,
 )
+from interlock.core.plans.plan_ledger import PlanLedger
 from interlock.core.states import ItemStatus
 
-#: Reasons for which the plan itself ends a task: no failure, and nothing for an editor to answer.
+#: Reasons why the plan itself ends a task: not failures, and nothing for an editor to answer.
 _BY_PLAN = frozenset({Reason.UNREACHABLE, Reason.REMOVED_BY_EDIT})
 
 
@@ -52,9 +52,11 @@ def edge_state(edge: Edge, source: ItemStatus) -> EdgeState:
             return EdgeState.OPEN
 
 
-def update_dependents(ledger: Ledger, book: Book) -> None:
+def update_dependents(ledger: Ledger, plan_ledger: PlanLedger) -> None:
     """Apply what follows from every task that ended or came back in this transaction."""
-    mine = [i for i in ledger.items.values() if i.spec.plan == book.plan.id and i.id in book.tasks]
+    mine = [
+        i for i in ledger.items.values() if i.spec.plan == plan_ledger.plan.id and i.id in plan_ledger.tasks
+    ]
     back: list[Item] = []
     ended: list[Item] = []
     for item in mine:
@@ -62,72 +64,74 @@ def update_dependents(ledger: Ledger, book: Book) -> None:
         if before is None or before.terminal is item.terminal:
             continue
         if item.terminal:
-            _record_end(ledger, book, item)
+            _record_end(ledger, plan_ledger, item)
             ended.append(item)
         else:
-            _recount(book, before, -1)
+            _recount(plan_ledger, before, -1)
             back.append(item)
-    if book.behind and not book.completions:  # with a completion, an editor may still save them
-        _cancel_behind(ledger, book, ended)
+    if plan_ledger.behind and not plan_ledger.completions:  # with a completion, an editor may still save them
+        _cancel_behind(ledger, plan_ledger, ended)
     while back:  # a dependent that was cancelled as unreachable comes back too, and opens its own edges
-        back += [i for edge in book.edges_of(back.pop().id) if (i := _reopen(ledger, book, edge))]
+        back += [
+            i for edge in plan_ledger.edges_of(back.pop().id) if (i := _reopen(ledger, plan_ledger, edge))
+        ]
 
 
-def _record_end(ledger: Ledger, book: Book, item: Item) -> None:
-    _recount(book, item, 1)
+def _record_end(ledger: Ledger, plan_ledger: PlanLedger, item: Item) -> None:
+    _recount(plan_ledger, item, 1)
     if item.state.reason == Reason.REMOVED_BY_EDIT:
-        return  # its edges are removed with it
-    for edge in book.edges_of(item.id):
-        book.put_edge(edge._replace(state=edge_state(edge, item.status)))
-        place(ledger, book, edge.target)
-    plan, task = book.plan, book.tasks[item.id]
+        return  # its edges are removed too
+    for edge in plan_ledger.edges_of(item.id):
+        plan_ledger.put_edge(edge._replace(state=edge_state(edge, item.status)))
+        update_unstarted(ledger, plan_ledger, edge.target)
+    plan, task = plan_ledger.plan, plan_ledger.tasks[item.id]
     if plan.editor is None or plan.status is not PlanStatus.RUNNING or item.state.reason in _BY_PLAN:
         return
     n = plan.last_n + 1
-    book.plan = plan._replace(last_n=n)
-    book.completions.append(Completion(plan.id, n, item.id, task.key, item.status, ledger.now_us))
-    book.unanswered.append((n, ledger.now_us))
+    plan_ledger.plan = plan._replace(last_n=n)
+    plan_ledger.completions.append(Completion(plan.id, n, item.id, task.key, item.status, ledger.now_us))
+    plan_ledger.unanswered.append((n, ledger.now_us))
 
 
-def _cancel_behind(ledger: Ledger, book: Book, ended: list[Item]) -> None:
-    """Cancel the tasks of `book.behind` that can never start because of these ends, nearest first."""
+def _cancel_behind(ledger: Ledger, plan_ledger: PlanLedger, ended: list[Item]) -> None:
+    """Cancel the tasks of `plan_ledger.behind` that can never start because of these ends, nearest first."""
     for item in ended:  # grows during the loop
-        for edge in book.edges_of(item.id):
-            target, task = ledger.items[edge.target], book.tasks[edge.target]
-            if target.id in book.behind and task.broken and target.status is ItemStatus.WAITING:
-                cancel_unreachable(ledger, book, target, task)
+        for edge in plan_ledger.edges_of(item.id):
+            target, task = ledger.items[edge.target], plan_ledger.tasks[edge.target]
+            if target.id in plan_ledger.behind and task.broken and target.status is ItemStatus.WAITING:
+                cancel_unreachable(ledger, plan_ledger, target, task)
                 target = ledger.items[target.id]
                 if target.terminal:
-                    _record_end(ledger, book, target)
+                    _record_end(ledger, plan_ledger, target)
                     ended.append(target)
 
 
-def _recount(book: Book, ended: Item, change: int) -> None:
-    plan = book.plan
+def _recount(plan_ledger: PlanLedger, ended: Item, change: int) -> None:
+    plan = plan_ledger.plan
     completed = ended.status is ItemStatus.COMPLETED
     failed = not completed and ended.state.reason not in _BY_PLAN
-    book.plan = plan._replace(
+    plan_ledger.plan = plan._replace(
         open_tasks=plan.open_tasks - change,
         completed=plan.completed + completed * change,
         failed=plan.failed + failed * change,
     )
 
 
-def _reopen(ledger: Ledger, book: Book, edge: Edge) -> Item | None:
+def _reopen(ledger: Ledger, plan_ledger: PlanLedger, edge: Edge) -> Item | None:
     """Open an edge again whose source came back, unless the target is ready or has started already.
 
     Gives the target if it was cancelled as unreachable and may become ready now.
     """
     item = ledger.items[edge.target]
     unreachable = item.status is ItemStatus.CANCELLED and item.state.reason == Reason.UNREACHABLE
-    waits = item.status is ItemStatus.WAITING and not book.tasks[item.id].ready
+    waits = item.status is ItemStatus.WAITING and not plan_ledger.tasks[item.id].ready
     if not (unreachable or waits):
         return None
-    book.put_edge(edge._replace(state=EdgeState.OPEN))
-    if not unreachable or book.tasks[item.id].broken:
-        place(ledger, book, item.id)
+    plan_ledger.put_edge(edge._replace(state=EdgeState.OPEN))
+    if not unreachable or plan_ledger.tasks[item.id].broken:
+        update_unstarted(ledger, plan_ledger, item.id)
         return None
-    _recount(book, item, -1)
+    _recount(plan_ledger, item, -1)
     item = ledger.change(
         item, status=ItemStatus.WAITING, due_us=None, ended_us=None, reason=Reason.PREDECESSORS_OPEN
     )
@@ -135,14 +139,14 @@ def _reopen(ledger: Ledger, book: Book, edge: Edge) -> Item | None:
     return item
 
 
-def place(ledger: Ledger, book: Book, target: ItemId) -> None:
+def update_unstarted(ledger: Ledger, plan_ledger: PlanLedger, target: ItemId) -> None:
     """Give a task that has not started the status that its incoming edges call for."""
-    item, task = ledger.items[target], book.tasks[target]
+    item, task = ledger.items[target], plan_ledger.tasks[target]
     if item.terminal or item.started or task.removed_revision is not None:
         return
-    doomed = task.broken > 0 and book.plan.cycle_us is not None
+    doomed = task.broken > 0 and plan_ledger.plan.cycle_us is not None
     if task.doomed is not doomed:
-        book.put_task(task._replace(doomed=doomed))
+        plan_ledger.put_task(task._replace(doomed=doomed))
     if task.broken:
         _wait(ledger, item, None if doomed else ledger.now_us)
     elif task.unmet:
@@ -171,44 +175,44 @@ def _wait(ledger: Ledger, item: Item, due_us: int | None) -> None:
         promote(ledger, lane, None)
 
 
-def cancel_unreachable(ledger: Ledger, book: Book, item: Item, task: Task) -> None:
+def cancel_unreachable(ledger: Ledger, plan_ledger: PlanLedger, item: Item, task: Task) -> None:
     """Cancel a waiting task with a broken edge, unless an editor may still save it.
 
     While its whole plan is being cancelled, that is the reason, as for the plan's other tasks.
     """
-    if book.plan.status is PlanStatus.CANCELLED:
+    if plan_ledger.plan.status is PlanStatus.CANCELLED:
         why = PLAN_CANCELLED
         cancel_unstarted(ledger, item, Reason.OPERATOR, cancel_why=why, why=why)
         return
-    if book.plan.cycle_us is not None:
-        book.put_task(task._replace(doomed=True))
+    if plan_ledger.plan.cycle_us is not None:
+        plan_ledger.put_task(task._replace(doomed=True))
         ledger.change(item, due_us=None)
         return
     cancel_unstarted(ledger, item, Reason.UNREACHABLE, task=task.key)
 
 
 def why_not_retried(ledger: Ledger, item: Item) -> str:
-    """Why the plan does not let an ended task be retried; empty if it does, and for items without a plan."""
+    """Why an ended task cannot be retried in its plan; empty if it can, and for items without a plan."""
     if item.spec.type == EDIT_TYPE:
-        return f"Item {item.id} asked for an edit whose cycle has closed; the next end of a task asks again."
-    book = ledger.books.get(item.spec.plan) if item.spec.plan is not None else None
-    if book is None:
+        return f"Item {item.id} belongs to a closed edit cycle; the next completion opens another."
+    plan_ledger = ledger.plan_ledgers.get(item.spec.plan) if item.spec.plan is not None else None
+    if plan_ledger is None:
         return ""
-    plan, task = book.plan, book.tasks[item.id]
+    plan, task = plan_ledger.plan, plan_ledger.tasks[item.id]
     if task.removed_revision is not None:
-        return f"Item {item.id} was task {task.key} of plan {plan.id} until revision {task.removed_revision}."
+        return f"Task {task.key} was removed from plan {plan.id} in revision {task.removed_revision}."
     if plan.status is PlanStatus.CANCELLED and plan.ended_us is None:
         return f"Plan {plan.id} is being cancelled."
     if task.broken:
         # Which one is not read here. Only `why` knows whether its retry can help: a success has none.
-        return f"Task {task.key} can never start now: a task it depends on ended otherwise than it needs."
+        return f"Task {task.key} cannot start: a task that it depends on did not end as required."
     return ""
 
 
 def wait_again(ledger: Ledger, item: Item) -> bool:
     """Let a retried task wait for its predecessors; false if it need not, and for items without a plan."""
-    book = ledger.books.get(item.spec.plan) if item.spec.plan is not None else None
-    if book is None or book.tasks[item.id].ready:
+    plan_ledger = ledger.plan_ledgers.get(item.spec.plan) if item.spec.plan is not None else None
+    if plan_ledger is None or plan_ledger.tasks[item.id].ready:
         return False
     item = ledger.change(item, status=ItemStatus.WAITING, due_us=None, reason=Reason.PREDECESSORS_OPEN)
     ledger.event(EventKind.ITEM_REENTERED, item, Reason.PREDECESSORS_OPEN, status=item.status)

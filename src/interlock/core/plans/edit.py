@@ -13,16 +13,6 @@ from itertools import count
 from typing import Any, assert_never
 
 from interlock.core.model import Item, ItemId, PlanId
-from interlock.core.plans.book import Book, PlanPart
-from interlock.core.plans.checking import (
-    Agents,
-    check_changes,
-    check_edge,
-    check_known,
-    check_size,
-    checked_task,
-    lane_named,
-)
 from interlock.core.plans.dependents import edge_state
 from interlock.core.plans.graph import cycles, raised
 from interlock.core.plans.model import (
@@ -33,7 +23,7 @@ from interlock.core.plans.model import (
     EdgeOperation,
     EdgeSpec,
     EdgeState,
-    Operation,
+    EditOperation,
     Plan,
     PlanStatus,
     RemoveEdge,
@@ -43,21 +33,31 @@ from interlock.core.plans.model import (
     UpdateEdge,
     UpdateTask,
 )
+from interlock.core.plans.plan_ledger import PlanLedger, PlanPart
+from interlock.core.plans.validation import (
+    Agents,
+    check_changes,
+    check_edge,
+    check_known,
+    check_size,
+    checked_task,
+    lane_named,
+)
 from interlock.core.record import replace
 from interlock.core.states import ItemStatus
 
 
 class NoRoom(Exception):
-    """The ranks around an edit have no gap left: the whole plan needs new ranks first."""
+    """The ranks around an edit have no gap left. The whole plan needs new ranks first."""
 
 
 class Draft:
-    """An edit under way: what the graph would become, and every reason against it."""
+    """An edit in progress: the graph it would give, and every reason against it."""
 
     def __init__(
         self,
         items: Mapping[ItemId, Item],
-        book: Book,
+        plan_ledger: PlanLedger,
         agents: Agents | None,
         ids: Iterable[ItemId],
         *,
@@ -65,6 +65,8 @@ class Draft:
     ) -> None:
         """Without `agents`, the names of agents in tasks are not checked."""
         self.reasons: list[str] = []
+        #: The agents that new and updated tasks name.
+        self.named: list[str] = []
         self.added: dict[ItemId, TaskSpec] = {}
         self.removed: dict[ItemId, Task] = {}
         #: The changed fields of a task, in normal form.
@@ -74,20 +76,20 @@ class Draft:
         self.changed_edges: dict[tuple[ItemId, ItemId], Edge] = {}
         self.ranks: dict[ItemId, int] = {}
         self._items = items
-        self._book = book
+        self._plan_ledger = plan_ledger
         self._agents = agents
         self._ids = iter(ids)
         self._renumber = renumber
-        self._live = dict(book.live)
+        self._live = dict(plan_ledger.live)
         self._gone: set[tuple[str, str]] = set()
 
-    def apply_all(self, operations: Sequence[Operation]) -> None:
+    def apply_all(self, operations: Sequence[EditOperation]) -> None:
         """Apply all operations, tasks before edges; then check the graph as a whole."""
         for operation in sorted(operations, key=lambda o: isinstance(o, EdgeOperation)):
             self.apply(operation)
         self.finish()
 
-    def apply(self, operation: Operation) -> None:
+    def apply(self, operation: EditOperation) -> None:
         match operation:
             case AddTask():
                 self._add_task(operation.task)
@@ -107,9 +109,9 @@ class Draft:
     def finish(self) -> None:
         """Check the limits of the whole graph, refuse cycles, and rank what is new."""
         # An edge that ends up with its old terms has not changed, and keeps its state.
-        known = self._book.edges
+        known = self._plan_ledger.edges
         self.changed_edges = {p: e for p, e in self.changed_edges.items() if e.terms != known[p].terms}
-        plan = self._book.plan
+        plan = self._plan_ledger.plan
         check_size(
             plan.tasks + len(self.added) - len(self.removed),
             plan.edges + len(self.new_edges) - len(self.lost_edges),
@@ -133,11 +135,13 @@ class Draft:
         if item is None:
             return
         del self._live[key]
-        self.removed[item] = self._book.tasks[item]
+        self.removed[item] = self._plan_ledger.tasks[item]
         self.updated.pop(item, None)
-        for edge in self._book.edges_at(item):
+        for edge in self._plan_ledger.edges_at(item):
             self.lost_edges[edge.pair] = edge
-            self._gone.add((self._book.tasks[edge.source].key, self._book.tasks[edge.target].key))
+            self._gone.add(
+                (self._plan_ledger.tasks[edge.source].key, self._plan_ledger.tasks[edge.target].key)
+            )
 
     def _update_task(self, operation: UpdateTask) -> None:
         lawful = check_changes(operation.key, operation.changes, self.reasons.append)
@@ -145,13 +149,14 @@ class Draft:
         if item is None or not lawful:
             return
         changes = {**self.updated.get(item, {}), **operation.changes}
-        before = task_spec(self._book.tasks[item], self._items[item])
+        before = task_spec(self._plan_ledger.tasks[item], self._items[item])
         wanted = replace(before, **changes, no_lane=before.lane is None)  # a new payload changes no lane
         task = self._checked(wanted)
         self.updated[item] = {name: getattr(task, name) for name in changes}
 
     def _checked(self, task: TaskSpec) -> TaskSpec:
-        task = checked_task(task, self._book.plan.project, self.reasons.append)
+        task = checked_task(task, self._plan_ledger.plan.project, self.reasons.append)
+        self.named.append(task.agent)
         if self._agents is not None:
             check_known(task, self._agents, self.reasons.append)
         return task
@@ -160,9 +165,9 @@ class Draft:
         """A task of the plan; complains if it is missing, new in this edit, or has started."""
         item = self._live.get(key)
         if item is None:
-            self.reasons.append(f"There is no task {key} that could be {change}.")
+            self.reasons.append(f"There is no task {key} in the plan.")
         elif item in self.added:
-            self.reasons.append(f"Task {key} is added and {change} at once.")
+            self.reasons.append(f"Task {key} is both added and {change}.")
         elif (found := self._items[item]).terminal or found.started:
             self.reasons.append(f"Task {key} {_progress(found)} and cannot be {change}.")
         else:
@@ -192,11 +197,11 @@ class Draft:
         pair = self._changeable_edge(spec.source, spec.target)
         if pair is None:
             return
-        known = self._book.edges.get(pair)
+        known = self._plan_ledger.edges.get(pair)
         if pair in self.new_edges or (known is not None and pair not in self.lost_edges):
             self.reasons.append(f"There is already an edge {spec.source} → {spec.target}.")
             return
-        edge = Edge(*pair, self._book.plan.id, spec.when, spec.on_cancel)
+        edge = Edge(*pair, self._plan_ledger.plan.id, spec.when, spec.on_cancel)
         edge = edge._replace(state=self._state(edge))
         if known is not None:  # removed and added again: it changes
             del self.lost_edges[pair]
@@ -206,11 +211,11 @@ class Draft:
 
     def _remove_edge(self, source: str, target: str) -> None:
         if (source, target) in self._gone:
-            return  # it went with one of its tasks
+            return  # it was removed with one of its tasks
         pair = self._changeable_edge(source, target)
         if pair is None:
             return
-        edge = self._book.edges.get(pair)
+        edge = self._plan_ledger.edges.get(pair)
         if edge is None or pair in self.lost_edges:
             self.reasons.append(f"There is no edge {source} → {target} to remove.")
             return
@@ -222,7 +227,7 @@ class Draft:
         pair = self._changeable_edge(source, target)
         if pair is None:
             return
-        edge = self.changed_edges.get(pair) or self._book.edges.get(pair)
+        edge = self.changed_edges.get(pair) or self._plan_ledger.edges.get(pair)
         if edge is None or pair in self.lost_edges:
             self.reasons.append(f"There is no edge {source} → {target} to update.")
             return
@@ -242,13 +247,13 @@ class Draft:
         """Refuse cycles, and give every task a rank above those of its predecessors."""
         if not (self.added or self.new_edges):
             return
-        book = self._book
-        bound = max((book.tasks[s].rank for s, _ in self.new_edges if s not in self.added), default=0)
+        plan_ledger = self._plan_ledger
+        bound = max((plan_ledger.tasks[s].rank for s, _ in self.new_edges if s not in self.added), default=0)
         movable = [*self.added, *(self._kept() if self._renumber else self._reachable(bound))]
-        edges = [p for p in (*book.edges, *self.new_edges) if p not in self.lost_edges]
+        edges = [p for p in (*plan_ledger.edges, *self.new_edges) if p not in self.lost_edges]
         mine = set(movable)
         touching = [(s, t) for s, t in edges if s in mine or t in mine]
-        ranks = {} if self._renumber else {item: task.rank for item, task in book.tasks.items()}
+        ranks = {} if self._renumber else {item: task.rank for item, task in plan_ledger.tasks.items()}
         try:
             changed = raised(movable, touching, ranks)
         except CycleError:
@@ -265,25 +270,25 @@ class Draft:
 
     def _reachable(self, bound: int) -> Iterator[ItemId]:
         """The tasks that the targets of new edges reach with ranks up to `bound`: only these may move up."""
-        book = self._book
+        plan_ledger = self._plan_ledger
         seen: set[ItemId] = set()
         ahead = [t for _, t in self.new_edges]
         while ahead:
             item = ahead.pop()
-            if item in seen or item in self.added or book.tasks[item].rank > bound:
+            if item in seen or item in self.added or plan_ledger.tasks[item].rank > bound:
                 continue
             seen.add(item)
             yield item
-            ahead += book.outgoing.get(item, ())
+            ahead += plan_ledger.outgoing.get(item, ())
 
     def _key(self, item: ItemId) -> str:
-        return self.added[item].key if item in self.added else self._book.tasks[item].key
+        return self.added[item].key if item in self.added else self._plan_ledger.tasks[item].key
 
 
 def new_plan_draft() -> Draft:
     """The draft of a plan that does not exist yet: checks a graph without a store, and so without agents."""
     plan = Plan(PlanId(0), "default", "", None, EDIT_DEADLINE_S, PlanStatus.RUNNING, 0)
-    return Draft({}, Book(PlanPart(plan=plan)), None, map(ItemId, count(1)))
+    return Draft({}, PlanLedger(PlanPart(plan=plan)), None, map(ItemId, count(1)))
 
 
 def task_spec(task: Task, item: Item, payload: str | None = None) -> TaskSpec:

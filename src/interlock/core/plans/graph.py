@@ -31,7 +31,7 @@ def topological(nodes: Iterable[N], edges: Iterable[tuple[N, N]]) -> list[N]:
 
 
 def cycles(nodes: Sequence[N], edges: Iterable[tuple[N, N]], most: int = 10) -> Iterator[list[N]]:
-    """Cycles of a graph, each from a node back to itself. No two of them share a node."""
+    """Disjoint cycles of a graph, each from a node back to itself."""
     left = list(edges)
     for _ in range(most):
         try:

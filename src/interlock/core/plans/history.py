@@ -9,8 +9,6 @@ from typing import Any
 from interlock.core.ledger import Ledger
 from interlock.core.model import ItemId, RetryLane
 from interlock.core.names import folded_lane
-from interlock.core.plans.book import Book
-from interlock.core.plans.checking import lane_named
 from interlock.core.plans.edit import Draft, task_spec
 from interlock.core.plans.model import (
     UPDATABLE,
@@ -19,9 +17,9 @@ from interlock.core.plans.model import (
     Edge,
     EdgeOperation,
     EdgeSpec,
+    EditOperation,
     Graph,
     OnCancel,
-    Operation,
     RemoveEdge,
     RemoveTask,
     Revision,
@@ -32,14 +30,18 @@ from interlock.core.plans.model import (
     When,
     chosen,
 )
+from interlock.core.plans.plan_ledger import PlanLedger
+from interlock.core.plans.validation import lane_named
 from interlock.core.record import Record, as_dict, replace
 
 Recorded = Mapping[str, Any]
 
 
-def record(ledger: Ledger, book: Book, draft: Draft, payloads: Mapping[ItemId, str]) -> list[Recorded]:
+def record(
+    ledger: Ledger, plan_ledger: PlanLedger, draft: Draft, payloads: Mapping[ItemId, str]
+) -> list[Recorded]:
     """The operations of an accepted edit, with the values before and after, for its revision."""
-    keys = {i: t.key for i, t in book.tasks.items()} | {i: t.key for i, t in draft.added.items()}
+    keys = {i: t.key for i, t in plan_ledger.tasks.items()} | {i: t.key for i, t in draft.added.items()}
     found: list[Recorded] = [
         {"op": "remove_task", "key": task.key, "item": item} for item, task in draft.removed.items()
     ]
@@ -47,7 +49,7 @@ def record(ledger: Ledger, book: Book, draft: Draft, payloads: Mapping[ItemId, s
         values = {name: value for name, value in chosen(task).items() if name != "payload"}  # its item has it
         found.append({"op": "add_task", "item": item, "key": task.key, **values})
     for item, changes in draft.updated.items():
-        before = as_dict(task_spec(book.tasks[item], ledger.items[item], payloads.get(item)))
+        before = as_dict(task_spec(plan_ledger.tasks[item], ledger.items[item], payloads.get(item)))
         was = {name: before[name] for name in changes}
         if was != changes:
             named = {"op": "update_task", "key": keys[item], "item": item}
@@ -58,7 +60,7 @@ def record(ledger: Ledger, book: Book, draft: Draft, payloads: Mapping[ItemId, s
     ):
         found += [{"op": op, **_ends(edge, keys), **_terms(edge)} for edge in edges]
     for pair, edge in draft.changed_edges.items():
-        was = _terms(book.edges[pair])
+        was = _terms(plan_ledger.edges[pair])
         found.append({"op": "update_edge", **_ends(edge, keys), "before": was, "after": _terms(edge)})
     return found
 
@@ -82,8 +84,8 @@ def recorded(revision: Revision) -> list[Recorded]:
     return operations
 
 
-def conflicts(operations: Sequence[Operation], since: Iterable[Revision]) -> list[str]:
-    """What has changed since an edit's base in the places that it touches, and who changed it."""
+def conflicts(operations: Sequence[EditOperation], since: Iterable[Revision]) -> list[str]:
+    """The changes since an edit's base that conflict with it, and who made them."""
     mine = touched(operations)
     tasks, edges, ends, removed = map(set, (mine.tasks, mine.edges, mine.ends, mine.removed))
     found: dict[str, None] = {}
@@ -116,8 +118,8 @@ class Touched(Record):
         return tuple(dict.fromkeys(key for pair in self.edges for key in pair))
 
 
-def touched(operations: Sequence[Operation]) -> Touched:
-    """What operations touch."""
+def touched(operations: Sequence[EditOperation]) -> Touched:
+    """The tasks and edges that operations touch."""
     tasks = [o for o in operations if isinstance(o, TaskOperation)]
     edges = [o for o in operations if isinstance(o, EdgeOperation)]
     return Touched(
@@ -129,10 +131,10 @@ def touched(operations: Sequence[Operation]) -> Touched:
     )
 
 
-def diff(before: Graph, after: Graph) -> tuple[Operation, ...]:
+def diff(before: Graph, after: Graph) -> tuple[EditOperation, ...]:
     """The operations that turn one graph into another. Tasks are the same if their keys are."""
     old, new = {t.key: t for t in before.tasks}, {t.key: t for t in after.tasks}
-    found: list[Operation] = [RemoveTask(key=key) for key in old if key not in new]
+    found: list[EditOperation] = [RemoveTask(key=key) for key in old if key not in new]
     for task in after.tasks:
         was = old.get(task.key)
         if was is None:
@@ -179,8 +181,8 @@ def graph_at(
     edges: Iterable[Edge],
     later: Sequence[Revision],
 ) -> Graph:
-    """The graph before the revisions `later`, oldest first: `tasks` are the tasks of that time with their
-    present values, `edges` are the present edges."""
+    """The graph before the revisions `later`, oldest first. `tasks` are the tasks of that time with their
+    present values, `edges` the present edges."""
     then = dict(tasks)
     keys = {i: t.key for i, t in tasks.items()}
     terms = {e.pair: (e.when, e.on_cancel) for e in edges}

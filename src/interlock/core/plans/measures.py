@@ -10,7 +10,7 @@ from interlock.core.record import Record
 
 
 class Measures(Record):
-    """A task whose duration is not known counts as nothing."""
+    """A task of unknown duration counts as zero."""
 
     #: The keys of the longest chain, first to last.
     critical_path: tuple[str, ...]

@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from interlock.core.model import ItemId, PlanId, RetryLane, RunId
+from interlock.core.model import US_PER_S, ItemId, PlanId, RetryLane, RunId
 from interlock.core.record import Record
 from interlock.core.row import NamedTuple
 from interlock.core.states import ItemStatus
@@ -28,7 +28,7 @@ PLAN_CANCELLED = "its plan was cancelled"
 
 
 class When(StrEnum):
-    """Which end of its source satisfies an edge."""
+    """Which end of the source satisfies an edge."""
 
     SUCCESS = "success"
     COMPLETION = "completion"
@@ -36,7 +36,7 @@ class When(StrEnum):
 
 
 class OnCancel(StrEnum):
-    """What a cancelled source means for an edge."""
+    """How a cancelled source affects an edge."""
 
     BLOCK = "block"
     SATISFY = "satisfy"
@@ -161,7 +161,7 @@ class UpdateEdge(Record):
 
 TaskOperation = AddTask | RemoveTask | UpdateTask
 EdgeOperation = AddEdge | RemoveEdge | UpdateEdge
-Operation = TaskOperation | EdgeOperation
+EditOperation = TaskOperation | EdgeOperation
 
 
 class Plan(NamedTuple):
@@ -200,8 +200,13 @@ class Plan(NamedTuple):
     edits_rebased: int = 0
     cycles: int = 0
     lock_us: int = 0
-    #: Edits that were asked for and failed or were cancelled.
+    #: Requested edits that failed or were cancelled.
     edits_failed: int = 0
+
+    def closes_soon(self, now_us: int) -> bool:
+        """Whether the deadline of its edit cycle is near: a minute, or a quarter of the editor's time."""
+        near_s = max(60.0, self.edit_deadline_s / 4)
+        return self.deadline_us is not None and self.deadline_us - now_us < near_s * US_PER_S
 
     @property
     def lane(self) -> str:
@@ -250,7 +255,7 @@ class Edge(NamedTuple):
 
 
 class Need(NamedTuple):
-    """An edge that its target still needs: open, or broken. With what its source is now."""
+    """An open or broken edge of a target, with the status of its source."""
 
     key: str
     status: ItemStatus
@@ -290,7 +295,7 @@ class Revision(NamedTuple):
 
 
 def plan_lane(plan: PlanId) -> str:
-    """The lane whose row is locked before a plan, or the end of one of its tasks, is written."""
+    """The lane whose row is locked before a plan or the end of a task is written."""
     return f"{PLAN_LANES}{plan}"
 
 

@@ -1,1 +1,1 @@
-"""The rules of a series: RFC issues of which one at a time is assigned."""
+"""The rules of a series of RFC issues: one is assigned at a time."""

@@ -1,6 +1,6 @@
-"""The state issue of a series: what it shows, and what is read from one that an older tool left.
+"""The text of a state issue: rendered, compared, and read once from an older tool's issue.
 
-It shows the state and is never read to decide, but once: `taken_over` reads what another tool wrote there.
+Decisions never read it, with one exception: `taken_over` reads what an older tool wrote.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from interlock.core import jsontext
-from interlock.core.record import Record
+from interlock.core.record import Record, replace
 
 LABEL = "rfc-series-state"
 VERSION = 1
@@ -38,39 +38,39 @@ class Document(Record):
     version: int = VERSION
 
 
-class Line(Record):
+class StateRow(Record):
     """One row of the table."""
 
     number: int
-    #: `active`, `1`, `2` …, `waits` or `ignored`.
+    #: `active`, `1`, `2` …, `waiting` or `ignored`.
     place: str
     says: str
 
 
-class Shown(Record):
-    """All that a state issue shows."""
+class StateIssueContent(Record):
+    """Everything that a state issue shows."""
 
     document: Document
     mode: str
-    lines: tuple[Line, ...] = ()
-    #: From, to, why and when.
+    lines: tuple[StateRow, ...] = ()
+    #: The last promotion: from, to, why and when.
     promotion: str = ""
     problems: tuple[str, ...] = ()
 
 
-class Unknown(Record):
-    """A document of a version that is not ours: nobody overwrites it."""
+class UnknownVersion(Record):
+    """A document of another version: it is never overwritten."""
 
     version: object
 
 
 class Corrupt(Record):
-    """What is there is no document."""
+    """The body contains no document."""
 
     why: str
 
 
-def render(shown: Shown) -> str:
+def render(shown: StateIssueContent) -> str:
     """The body of the issue: a sentence for people, a table, and the JSON."""
     document = shown.document
     text = {
@@ -82,58 +82,57 @@ def render(shown: Shown) -> str:
     }
     rows = [f"| #{line.number} | {line.place} | {_cell(line.says)} |" for line in shown.lines]
     parts = [
-        f"{_sentence(shown)} Interlock keeps this issue up to date; what is edited here is put right again.",
+        f"{_sentence(shown)} Interlock updates this issue and overwrites edits.",
         *(f"> [!WARNING]\n> {problem}" for problem in shown.problems),
-        "\n".join(("| issue | place | |", "|---|---|---|", *rows)) if rows else "No issue of it is open.",
-        f"Last promotion: {shown.promotion}" if shown.promotion else "There was no promotion yet.",
+        "\n".join(("| issue | place | |", "|---|---|---|", *rows)) if rows else "There is no open issue.",
+        f"Last promotion: {shown.promotion}" if shown.promotion else "No promotion yet.",
         f"```json\n{json.dumps(text, indent=2)}\n```",
     ]
     return "\n\n".join(parts)
 
 
-def _sentence(shown: Shown) -> str:
+def _sentence(shown: StateIssueContent) -> str:
     document = shown.document
-    count, more = len(document.queue), "" if document.active_issue is None else " more"
-    line = f"{count}{more} {'waits' if count == 1 else 'wait'} in line" if count else "nobody waits in line"
-    observed = " (observed only)" if shown.mode == "observe" else ""
+    line = f"{len(document.queue)} queued" if document.queue else "the queue is empty"
+    observed = " (not enforced)" if shown.mode == "observe" else ""
     if document.active_issue is None:
-        return f"No issue of {document.series} is active{observed}, and {line}."
-    return f"#{document.active_issue} is the active issue of {document.series}{observed}, and {line}."
+        return f"No issue of {document.series} is active{observed}; {line}."
+    return f"#{document.active_issue} is the active issue of {document.series}{observed}; {line}."
 
 
 def _cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())
 
 
-def read(body: str | None) -> Document | Unknown | Corrupt:
+def read(body: str | None) -> Document | UnknownVersion | Corrupt:
     """The document in a body."""
     fenced = _FENCE.findall((body or "")[:BODY_MAX_CHARS].replace("\r\n", "\n"))
     if len(fenced) != 1:
-        return Corrupt(why="it has no JSON in a fence" if not fenced else "it has JSON in several fences")
+        return Corrupt(why="no fenced JSON" if not fenced else "several fenced blocks of JSON")
     try:
         found = jsontext.parse(fenced[0])
     except ValueError:
-        return Corrupt(why="its JSON cannot be read")
+        return Corrupt(why="invalid JSON")
     if not isinstance(found, dict):
-        return Corrupt(why="its JSON is no object")
+        return Corrupt(why="the JSON is not an object")
     version = found.get("version")
     if isinstance(version, bool) or not isinstance(version, int):
-        return Corrupt(why="its JSON has no version")
+        return Corrupt(why="the JSON has no version")
     if version != VERSION:
-        return Unknown(version=version)
+        return UnknownVersion(version=version)
     return _checked(found)
 
 
 def _checked(found: dict[str, Any]) -> Document | Corrupt:
     missing = [name for name in _FIELDS if name not in found]
     if missing:
-        return Corrupt(why=f"its JSON lacks {', '.join(missing)}")
+        return Corrupt(why=f"the JSON lacks {', '.join(missing)}")
     active, queue = found["active_issue"], found["queue"]
     lawful = isinstance(queue, list) and len(queue) <= QUEUE_MAX and all(map(_is_number, queue))
     if not (active is None or _is_number(active)) or not lawful:
-        return Corrupt(why="its issues are no numbers")
+        return Corrupt(why="an issue is not a number")
     if not isinstance(found["series"], str) or not _is_time(found["updated_at"]):
-        return Corrupt(why="its series or its time cannot be read")
+        return Corrupt(why="invalid series or time")
     return Document(
         series=found["series"],
         active_issue=active,
@@ -156,30 +155,13 @@ def _is_time(value: object) -> bool:
     return True
 
 
-def same(body: str | None, shown: Shown) -> bool:
-    """Whether a body shows this already, whatever time it says."""
+def same(body: str | None, shown: StateIssueContent) -> bool:
+    """Whether a body already shows this, apart from its time."""
     found = read(body)
     if not isinstance(found, Document):
         return False
-    document = shown.document
-    now = Shown(
-        document=_at(document, found.updated_at),
-        mode=shown.mode,
-        lines=shown.lines,
-        promotion=shown.promotion,
-        problems=shown.problems,
-    )
-    return (body or "").replace("\r\n", "\n").strip() == render(now)
-
-
-def _at(document: Document, time: str) -> Document:
-    return Document(
-        series=document.series,
-        active_issue=document.active_issue,
-        queue=document.queue,
-        updated_at=time,
-        version=document.version,
-    )
+    document = replace(shown.document, updated_at=found.updated_at)
+    return (body or "").replace("\r\n", "\n").strip() == render(replace(shown, document=document))
 
 
 def order(document: Document, active: int | None) -> tuple[int, ...]:

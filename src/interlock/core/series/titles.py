@@ -1,4 +1,4 @@
-"""Titles: to which series an issue belongs, and its place in it.
+"""The series and the number in it that the title of an issue names.
 
 RFC-93-2: Parse       series RFC-093, micro number 2
 Game-RFC-093-02 …     series Game-RFC-093, or RFC-093 where prefixes count together
@@ -23,7 +23,7 @@ _PREFIX = r"(?P<prefix>(?:[A-Za-z][A-Za-z0-9]{0,39}-)?)"
 _NUMBER = r"0*(?P<%s>[0-9]{1,6})"
 _PARTS = re.compile(r"(\{[a-z]*\})")
 _NAME = re.compile(r"[A-Za-z0-9_.@#+=-]{1,60}", re.ASCII)
-_HINT = "Write it as in {prefix}RFC-{series}-{micro}: letters, digits, dashes, and each part at most once."
+_HINT = "Use the form {prefix}RFC-{series}-{micro}: letters, digits, dashes, and each part at most once."
 
 
 class Prefixes(StrEnum):
@@ -33,7 +33,7 @@ class Prefixes(StrEnum):
     TOGETHER = "together"
 
 
-class Place(NamedTuple):
+class SeriesPlace(NamedTuple):
     """An issue's series and its number there."""
 
     series: str
@@ -46,19 +46,19 @@ class Titles(NamedTuple):
     pattern: str = PATTERN
     prefixes: Prefixes = Prefixes.APART
 
-    def place(self, title: str) -> Place | None:
+    def place(self, title: str) -> SeriesPlace | None:
         """The place that a title gives an issue; None if it is in no series."""
         found = _compiled(check_pattern(self.pattern)).match(title[:TITLE_MAX_CHARS].strip())
         if found is None:
             return None
-        return Place(self._name(found.groupdict()), int(found["micro"]))
+        return SeriesPlace(self._name(found.groupdict()), int(found["micro"]))
 
-    def named(self, text: str) -> str:
+    def series_name(self, text: str) -> str:
         """A series as people write it, such as rfc-93, by its name."""
         found = _compiled(self.pattern.partition("{series}")[0] + "{series}").fullmatch(text.strip()[:100])
         if found is None:
             example = f"{_word(self.pattern)}093"
-            raise InvalidInput(f"{text[:60]!r} is not the name of a series.", f"Write it as in {example}.")
+            raise InvalidInput(f"Invalid series name: {text[:60]!r}.", f"Use the form {example}.")
         return self._name(found.groupdict())
 
     def _name(self, parts: Mapping[str, str]) -> str:
@@ -67,13 +67,14 @@ class Titles(NamedTuple):
 
 
 def _word(pattern: str) -> str:
-    """What stands before a series' number."""
+    """The word before a series' number."""
     return pattern.partition("{series}")[0].rpartition("}")[2]
 
 
 @lru_cache(maxsize=16)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern as an expression. It is not one itself: a repository may choose it, and none takes long."""
+    """The pattern as a regular expression. Repositories choose patterns, which are not expressions: none is
+    slow."""
     parts = [part for part in _PARTS.split(pattern) if part]
     forms = {"{prefix}": _PREFIX, "{series}": _NUMBER % "series", "{micro}": _NUMBER % "micro"}
     text = "".join(forms.get(part, re.escape(part)) for part in parts)
@@ -82,13 +83,13 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=16)
 def check_pattern(pattern: str) -> str:
-    """Return a pattern if titles can be read by it."""
+    """Return a valid title pattern."""
     parts = [part for part in _PARTS.split(pattern) if part]
     fields = [part for part in parts if part.startswith("{")]
     literals = [part for part in parts if not part.startswith("{")]
     lawful = ["{series}", "{micro}"], ["{prefix}", "{series}", "{micro}"]
     if fields not in lawful or not all(map(_NAME.fullmatch, literals)) or not _word(pattern):
-        raise InvalidInput(f"{pattern[:100]!r} is no pattern of titles.", _HINT)
+        raise InvalidInput(f"Invalid title pattern: {pattern[:100]!r}.", _HINT)
     if "{series}{micro}" in pattern:
-        raise InvalidInput(f"{pattern[:100]!r} has nothing between its numbers.", _HINT)
+        raise InvalidInput(f"Title pattern {pattern[:100]!r} has nothing between its numbers.", _HINT)
     return pattern

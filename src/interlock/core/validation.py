@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from interlock.core import jsontext, names
-from interlock.core.claiming import Claim
-from interlock.core.commands import Edit, EndExternal, Outcome, Wall
+from interlock.core.claims import Claim
+from interlock.core.commands import Edit, EndExternal, Outcome, QuotaLimit, TakeBack
 from interlock.core.continuity import RUN_MAX
 from interlock.core.errors import InvalidInput, TooLarge
 from interlock.core.model import (
     A_PERSON,
     UNPOSITIONED,
+    CheckedItem,
     Gate,
     ItemId,
     Mode,
@@ -26,7 +27,7 @@ from interlock.core.model import (
     SenderKind,
 )
 from interlock.core.plans.model import EDIT_TYPE, PLAN_LANES
-from interlock.core.record import replace
+from interlock.core.record import as_dict
 from interlock.core.timing import FAULT_PAUSE_MAX_S
 
 REASON_MAX_BYTES = 1_000
@@ -34,10 +35,14 @@ REASON_MAX_BYTES = 1_000
 EXEMPT_MAX = 100
 
 
-def checked(new: NewItem) -> NewItem:
+def checked_arrivals(items: Sequence[NewItem]) -> list[CheckedItem]:
+    """The arrivals of a batch in normal form, or a clear refusal. What was checked is not checked again."""
+    check_batch("items", items, NewItem)
+    return [new if isinstance(new, CheckedItem) else checked(new) for new in items]
+
+
+def checked(new: NewItem) -> CheckedItem:
     """The arrival with its names in normal form, or a clear refusal."""
-    if not isinstance(new, NewItem):
-        raise InvalidInput(f"{reprlib.repr(new)} is not an item.", "Make one with NewItem(title=…).")
     names.check_title(new.title)
     names.check_name("project", new.project)
     _type(new.type)
@@ -55,7 +60,11 @@ def checked(new: NewItem) -> NewItem:
     if new.run_after_s is not None:
         _delay(new.run_after_s)
         if new.run_at_us is not None:
-            raise InvalidInput("A time to run at and a delay exclude each other.", "Use one or the other.")
+            raise InvalidInput(
+                "`run_at` and `run_after` cannot be combined.",
+                "Pass one of them.",
+                fields=("run_at", "run_after"),
+            )
     if new.message is not None:
         names.check_message(new.message)
     names.check_cause(new.reason, new.url)
@@ -63,32 +72,34 @@ def checked(new: NewItem) -> NewItem:
         names.check_text("said", new.said, names.NAME_MAX_CHARS)
     if new.message is None and (new.reason or new.url):
         raise InvalidInput(
-            "A reason and a url belong to a message, and no message was given.", "Give a message too."
+            "A reason and a URL describe a message, but there is no message.", "Pass a message too."
         )
     if new.dedupe_key is not None:
         names.check_name("dedupe key", new.dedupe_key)
     names.check_text("author", new.author, names.NAME_MAX_CHARS)
     names.check_flag("no_lane", new.no_lane)
     names.check_flag("policy_open", new.policy_open)
-    return replace(
-        new,
-        agent=names.agent_key(new.agent),
-        lane=_lane(new),
-        policy=names.one_of("policy", new.policy, Policy),
-        retry_lane=names.one_of("retry lane", new.retry_lane, RetryLane),
-        labels=names.check_names("label", new.labels),
-        sender=checked_sender(new.sender),
-    )
+    normal = {
+        "agent": names.agent_key(new.agent),
+        "lane": _lane(new),
+        "policy": names.one_of("policy", new.policy, Policy),
+        "retry_lane": names.one_of("retry lane", new.retry_lane, RetryLane),
+        "labels": names.check_names("label", new.labels),
+        "sender": checked_sender(new.sender),
+    }
+    return CheckedItem(**{**as_dict(new), **normal})
 
 
 def checked_sender(sender: object) -> Sender:
-    """Who wrote a message, in normal form; an agent has a name, and nobody else has."""
+    """The sender of a message in normal form. A sender of kind agent has a name, others have none."""
     if not isinstance(sender, Sender):
         raise InvalidInput(f"{reprlib.repr(sender)} is not a sender.", "Pass a Sender.")
     kind = names.one_of("kind of sender", sender.kind, SenderKind)
     agent = names.needed_agent(sender.agent) if sender.agent else ""
     if (kind is SenderKind.AGENT) != bool(agent):
-        raise InvalidInput("An agent that writes has a name, and only an agent.", "Pass its name.")
+        raise InvalidInput(
+            "A sender of kind agent needs a name; other kinds have none.", "Pass the name of an agent only."
+        )
     return sender._replace(kind=kind, agent=agent)
 
 
@@ -101,15 +112,23 @@ def checked_edit(
 ) -> Edit:
     """An edit with its values in normal form, or a clear refusal.
 
-    An empty agent means any, no position one that only arrival orders. `run_at_us` and `run_after_s` say when
-    it is due.
+    An empty agent means any agent; without a position the order of arrival counts. `run_at_us` or
+    `run_after_s` says when the item is due.
     """
     if not isinstance(changes, Mapping):
-        raise InvalidInput(f"{reprlib.repr(changes)} are no changes.", 'Use {"priority": 3}.')
+        raise InvalidInput(f"{reprlib.repr(changes)} is not a mapping of changes.", 'Use {"priority": 3}.')
     if not changes:
-        raise InvalidInput("There is nothing to change.", "Give at least one of --title, --priority, …")
+        raise InvalidInput(
+            "The edit changes nothing.",
+            "Pass at least one field, such as `title` or `priority`.",
+            fields=("title", "priority"),
+        )
     if "run_at_us" in changes and "run_after_s" in changes:
-        raise InvalidInput("A time to run at and a delay exclude each other.", "Use one or the other.")
+        raise InvalidInput(
+            "`run_at` and `run_after` cannot be combined.",
+            "Pass one of them.",
+            fields=("run_at", "run_after"),
+        )
     if unknown := ", ".join(str(name) for name in changes if name not in _CHANGES):
         raise InvalidInput(f"An edit cannot change {unknown}.", f"It can change {', '.join(_CHANGES)}.")
     given: dict[str, Any] = {name: _CHANGES[name](value) for name, value in changes.items()}
@@ -131,7 +150,7 @@ def checked_edit(
 
 def _type(name: str) -> str:
     if names.check_name("type", name) == EDIT_TYPE:
-        raise InvalidInput(f"The type {EDIT_TYPE} is reserved for plans alone.", "Use another type.")
+        raise InvalidInput(f"The type {EDIT_TYPE} is reserved for plans.", "Use another type.")
     return name
 
 
@@ -148,8 +167,8 @@ def _position(value: int | None) -> int:
 
 
 def _run_at(at_us: int) -> int:
-    if not 0 <= names.whole("time to run at", at_us) <= names.RUN_AT_MAX_US:
-        raise InvalidInput("The time to run at is not between 1970 and 9999.", "Use a later time.")
+    if not 0 <= names.whole("run_at", at_us) <= names.RUN_AT_MAX_US:
+        raise InvalidInput("`run_at` is not between 1970 and 9999.", "Use a time in that range.")
     return at_us
 
 
@@ -175,17 +194,21 @@ def _lane(new: NewItem) -> str | None:
     payload = names.check_payload(new.payload) if new.payload is not None else {}
     if new.no_lane:
         if new.lane is not None:
-            raise InvalidInput("--lane and --no-lane exclude each other.", "Use one or the other.")
+            raise InvalidInput(
+                "`lane` and `no_lane` cannot be combined.", "Pass one of them.", fields=("lane", "no_lane")
+            )
         return None
     if new.lane is not None:
         lane = names.lane_key(new.lane)
         if lane.startswith(PLAN_LANES):
-            raise InvalidInput(f"The lanes {PLAN_LANES}… are reserved for plans alone.", "Use another lane.")
+            raise InvalidInput(
+                f"Lanes that begin with {PLAN_LANES} are reserved for plans.", "Use another lane."
+            )
         return lane
     return names.lane_of_payload(payload)
 
 
-def checked_wish(
+def checked_claim(
     agent: str,
     types: Sequence[str],
     labels: Sequence[str],
@@ -203,7 +226,11 @@ def checked_wish(
     if worker is not None:
         names.check_name("worker", worker)
     if names.check_flag("external", external) and not (lease_s is None and worker is None):
-        raise InvalidInput("An external run has neither a lease nor a worker.", "Use one or the other.")
+        raise InvalidInput(
+            "An external run has no lease and no worker.",
+            "Omit `lease` and `worker`.",
+            fields=("lease", "worker"),
+        )
     return Claim(
         agent=key,
         types=names.check_names("type", types),
@@ -216,7 +243,7 @@ def checked_wish(
 
 
 def checked_end(item: int, run: int, outcome: str, *, why: str, by: str, result: str | None) -> EndExternal:
-    """What was seen of an external run, or a clear refusal."""
+    """The observed end of an external run, or a clear refusal."""
     names.check_whole("run", run, 1, RUN_MAX)
     how = names.one_of("outcome", outcome, Outcome)
     check_report(0, result, None, True)
@@ -230,11 +257,18 @@ def checked_end(item: int, run: int, outcome: str, *, why: str, by: str, result:
     )
 
 
+def checked_take_back(item: ItemId, why: str, by: str, run: int | None) -> TakeBack:
+    """An operator's release, or a clear refusal."""
+    if run is not None:
+        names.check_whole("run", run, 1, RUN_MAX)
+    from_run = None if run is None else RunId(run)
+    return TakeBack(item=item, why=given_reason(why), by=signed(by), run=from_run)
+
+
 def checked_mode(scope: str, value: str, mode: str) -> ModeRule:
     """A mode for a project or a lane prefix, or a clear refusal."""
     if scope not in ("project", "lane"):
-        shown = reprlib.repr(scope)
-        raise InvalidInput(f"A mode is set for a project or a lane prefix, not {shown}.", "")
+        raise InvalidInput(f"Unknown mode scope {reprlib.repr(scope)}.", "Use project or lane.")
     value = _lane_prefix(value) if scope == "lane" else names.check_name("project", value)
     return ModeRule(scope=scope, value=value, mode=names.one_of("mode", mode, Mode))
 
@@ -243,20 +277,22 @@ def _lane_prefix(prefix: str) -> str:
     """A lane prefix in normal form; unlike a whole name it may end in / or a dot."""
     whole = names.check_text("lane prefix", prefix, names.NAME_MAX_CHARS).rstrip("/.")
     if not whole:
-        raise InvalidInput("The lane prefix is empty.", "Pass how the lanes' names begin: issue:acme/.")
+        raise InvalidInput(
+            "The lane prefix is empty.", "Pass the beginning of a lane name, such as issue:acme/."
+        )
     return names.lane_key(whole) + prefix[len(whole) :]
 
 
 def checked_gate(lane: str, series: str, open_: bool, exempt: Sequence[str], run: int | None) -> Gate:
     """The gate of a lane with its names in normal form, or a clear refusal."""
     if names.lane_key(series) == gated_lane(lane):
-        raise InvalidInput("A lane cannot be gated by itself.", "Name the lane of the series.")
+        raise InvalidInput("A lane cannot gate itself.", "Pass the lane of the series.")
     if run is not None:
         names.check_whole("run", run, 1, RUN_MAX)
     names.check_flag("open", open_)
     types = names.check_list("exempt types", exempt)
     if len(types) > EXEMPT_MAX:
-        raise InvalidInput(f"A gate exempts {EXEMPT_MAX} types at most.", "Name fewer.")
+        raise InvalidInput(f"The gate exempts {len(types)} types.", f"Use at most {EXEMPT_MAX}.")
     kinds = {names.check_name("type", type_) for type_ in types}
     return Gate(series=names.lane_key(series), open=open_, exempt=tuple(sorted(kinds)))
 
@@ -265,18 +301,18 @@ def gated_lane(name: str) -> str:
     """The key of a lane that may have a gate."""
     key = names.lane_key(name)
     if key.startswith(PLAN_LANES):
-        raise InvalidInput(f"The lanes {PLAN_LANES}… are reserved for plans alone.", "Pause the plan.")
+        raise InvalidInput(f"Lanes that begin with {PLAN_LANES} are reserved for plans.", "Pause the plan.")
     return key
 
 
 def check_report(
     seen: int, result: str | None, error: str | None, retry: bool, fault_s: float | None = None
 ) -> None:
-    """Raise unless every store can keep what a run reports."""
+    """Raise unless every store can keep a run's report."""
     names.check_whole("read mark", seen, 0, 2**31 - 1)
     names.check_flag("retry", retry)
     if fault_s is not None:
-        names.check_number("pause after a fault", fault_s, 0, FAULT_PAUSE_MAX_S)
+        names.check_number("pause after a set-up fault", fault_s, 0, FAULT_PAUSE_MAX_S)
     if error is not None:
         names.check_text("error", error)
     if result is None:
@@ -288,26 +324,30 @@ def check_report(
         raise InvalidInput(f"The result is not valid JSON: {problem}.", "Pass one JSON value.") from None
 
 
-def check_wall(wall: Wall | None) -> None:
-    """Raise unless a wall, if there is one, says until when."""
-    if wall is None:
+def check_quota_limit(limit: QuotaLimit | None) -> None:
+    """Raise unless a quota limit, if there is one, has a valid end."""
+    if limit is None:
         return
-    if not isinstance(wall, Wall):
-        raise InvalidInput(f"{reprlib.repr(wall)} is not a wall.", "Make one with Wall(until_us=…).")
-    if (wall.until_us is None) == (wall.for_s is None):
-        raise InvalidInput("A wall is over at a time or after a span.", "Use --until or --for, not both.")
-    if wall.until_us is not None:
-        names.check_whole("time to wait until", wall.until_us, 0, names.RUN_AT_MAX_US)
-    if wall.for_s is not None:
-        names.check_number("time to wait", wall.for_s, 0, names.RUN_AFTER_MAX_S)
-    checked_reason(wall.why)
-    names.check_flag("whole_agent", wall.whole_agent)
+    if not isinstance(limit, QuotaLimit):
+        raise InvalidInput(
+            f"{reprlib.repr(limit)} is not a QuotaLimit.", "Pass one, such as QuotaLimit(for_s=3600)."
+        )
+    if (limit.until_us is None) == (limit.for_s is None):
+        raise InvalidInput("A quota limit ends at a time or after a duration.", "Pass one of the two.")
+    if limit.until_us is not None:
+        names.check_whole("end of the quota limit", limit.until_us, 0, names.RUN_AT_MAX_US)
+    if limit.for_s is not None:
+        names.check_number("duration of the quota limit", limit.for_s, 0, names.RUN_AFTER_MAX_S)
+    checked_reason(limit.why)
+    names.check_flag("whole_agent", limit.whole_agent)
 
 
 def check_batch(what: str, batch: Sequence[object], kind: type) -> None:
     """Raise unless a batch is a list of one kind and within its limit."""
     if not isinstance(batch, list | tuple) or not all(isinstance(each, kind) for each in batch):
-        raise InvalidInput(f"{reprlib.repr(batch)} is not a list of {what}.", f"Each is a {kind.__name__}.")
+        raise InvalidInput(
+            f"{reprlib.repr(batch)} is not a list of {what}.", f"Pass a list of {kind.__name__}."
+        )
     check_count(what, batch)
 
 
@@ -315,17 +355,17 @@ def check_count(what: str, batch: Sequence[object]) -> None:
     """Raise if a batch is too large."""
     if len(batch) > names.BATCH_MAX:
         count = f"{len(batch):,} {what}"
-        raise TooLarge(f"A batch of {count} is too large.", f"At most {names.BATCH_MAX:,} at once.")
+        raise TooLarge(f"A batch of {count} is too large.", f"Use at most {names.BATCH_MAX:,}.")
 
 
-#: The refusal of a missing reason, also on the command line, which misses the option before we do.
-NO_REASON = ("--reason is missing.", 'Pass --reason "…" for the history.')
+#: The refusal of a missing reason, also for the command line, which checks its options first.
+NO_REASON = ("`why` is missing.", "Pass `why` for the history.")
 
 
 def given_reason(why: str) -> str:
     """An operator's reason, which the history keeps."""
     if not checked_reason(why).strip():
-        raise InvalidInput(*NO_REASON)
+        raise InvalidInput(*NO_REASON, fields=("why",))
     return why
 
 
@@ -336,4 +376,4 @@ def checked_reason(why: str) -> str:
 
 def signed(by: str) -> str | None:
     """The name of the operator, if it is given."""
-    return names.check_text("name of who does it", by, names.NAME_MAX_CHARS).strip() or None
+    return names.check_text("operator's name", by, names.NAME_MAX_CHARS).strip() or None

@@ -1,4 +1,4 @@
-"""Endings: what happens to an item when its run ends, whichever way. One finish for all.
+"""Endings: what happens to an item when its run ends, in any way. All ends use one finish.
 
 A run's report is accepted iff the item's current run *is* that run, by its number and by the bits in its
 handle; any other report is refused and counted.
@@ -9,18 +9,18 @@ the run        under a cancel request      otherwise
 succeeded      completed                   completed
 failed         superseded / cancelled      parked in back-off, or failed after the last attempt
 released       superseded / cancelled      pending; the third in a row is parked
-released       superseded / cancelled      (at a wall) waiting until then, off its lane
+released       superseded / cancelled      (at a quota limit) waiting until it ends, off its lane
 released       superseded / cancelled      (with a question) waiting for a person, its lane kept
-released       superseded / cancelled      (by a fault of the set-up) pending with its lane, after a pause
+released       superseded / cancelled      (by a set-up fault) pending with its lane, after a pause
 lost           superseded / cancelled      pending again with its lane, or failed
 timed out      superseded / cancelled      pending again with its lane, or failed
 cancelled      superseded / cancelled      (cannot be)
 =============  ==========================  ===================================================
 
-Under a request of a shut gate every end but a success, and a failure for good, gives the item back: it is
-pending again and waits for the gate, and neither an attempt nor a release is counted.
+If a shut gate asked the run to stop, only a success or a final failure ends the item. After any other end it
+is pending again and waits for the gate. Neither an attempt nor a release is counted.
 
-A hold that failed for good ends cancelled: nobody could retry it.
+A hold that failed for good ends cancelled: a hold cannot be retried.
 """
 
 from __future__ import annotations
@@ -28,8 +28,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
-from interlock.core.claiming import check_mark
-from interlock.core.commands import Ended, EndExternal, Finish, Moved, Outcome, Question, Wall
+from interlock.core.claims import check_seen
+from interlock.core.commands import (
+    CommandAnswer,
+    EndExternal,
+    Finish,
+    FinishAnswer,
+    Outcome,
+    Question,
+    QuotaLimit,
+)
+from interlock.core.cures import cure
 from interlock.core.errors import CycleExpired, LeaseLost, Refusal
 from interlock.core.handles import Handle
 from interlock.core.lanes import carry_messages, newest_replacement, promote, reenter
@@ -55,13 +64,13 @@ from interlock.core.plans.model import EDIT_TYPE, plan_of_lane
 from interlock.core.states import ItemStatus, RunStatus, check_run_move
 from interlock.core.timing import (
     QUESTION_TIMEOUT_S,
+    QUOTA_LIMIT_MAX_S,
     RELEASES_BEFORE_BACK_OFF,
-    WALL_MAX_S,
     back_off_s,
     clock,
     to_us,
 )
-from interlock.core.waking import one_more, starts_nothing, stop, why_nothing
+from interlock.core.wakeups import one_more, record_wake_limit, starts_nothing, why_nothing
 
 _STATUS_OF = {
     Outcome.DONE: RunStatus.SUCCEEDED,
@@ -75,41 +84,47 @@ _EVENT_OF: dict[RunStatus, EventKind] = {
 }
 
 
-def finish(ledger: Ledger, command: Finish) -> Ended:
+def any_accepted(answers: Sequence[FinishAnswer]) -> bool:
+    """Whether a report was accepted. Only then it may bring its agent the next item: a report that is sent
+    again, because its answer was lost, is refused and must not claim a second one."""
+    return any(answer.refusal is None for answer in answers)
+
+
+def finish(ledger: Ledger, command: Finish) -> FinishAnswer:
     """A run reports its end; refused unless it is still the item's current run."""
     item = ledger.items.get(command.item)
     if item is None or not item.is_run_of(command.run, command.bits):
         return refuse(ledger, command, item)
-    check_mark(item, command.seen)
+    check_seen(item, command.seen)
     status = _STATUS_OF[command.outcome]
     if item.stops_for_good and status is RunStatus.RELEASED:
         status = RunStatus.CANCELLED
     if command.question is not None and _may_ask(ledger, item):
         item = _ask(ledger, item, command.question)
-    why = command.wall.why or None if command.wall else None
+    why = command.quota_limit.why or None if command.quota_limit else None
     if command.fault_s is not None:
         why = command.error
     promoted = end_run(ledger, item, status, Reason.REPORTED, command, why=why)
-    if command.wall is not None and command.wall.whole_agent:
-        _wall_off(ledger, item, command.wall)
+    if command.quota_limit is not None and command.quota_limit.whole_agent:
+        _limit_agent(ledger, item, command.quota_limit)
     follow_up = dict(ledger.out.payload_copies).get(item.id) if ledger.out.payload_copies else None
-    return Ended(command.run, command.item, status, None, promoted, follow_up)
+    return FinishAnswer(command.run, command.item, status, None, promoted, follow_up)
 
 
-def end_external(ledger: Ledger, command: EndExternal) -> Moved:
-    """End an external run whose end was seen from outside, iff it is still the item's current run."""
+def end_external(ledger: Ledger, command: EndExternal) -> CommandAnswer:
+    """End an external run whose end was observed, iff it is still the item's current run."""
     item, status = ledger.items[command.item], _STATUS_OF[command.outcome]
     if item.state.run != command.run:
-        now = f" has run {item.state.run}" if item.state.run is not None else f" is {item.status}"
-        sentence = f"Run {command.run} is not the current run of item {item.id}, which{now}."
-        return Moved(item=item.id, changed=False, refusal=sentence, hint="Look again, then decide again.")
+        now = f"has run {item.state.run}" if item.state.run is not None else f"is {item.status}"
+        sentence = f"Run {command.run} is not the current run of item {item.id}, which {now}."
+        return CommandAnswer(item=item.id, changed=False, refusal=sentence)
     if not item.external:
-        hint = f"Its holder ends it, or an operator: `interlock cancel {item.id} --reason …`."
-        return Moved(
+        return CommandAnswer(
             item=item.id,
             changed=False,
             refusal=f"Run {command.run} of item {item.id} is not external.",
-            hint=hint,
+            hint="Only its holder reports its end.",
+            cures=(cure("cancel", "asks it to stop", item=item.id, why=None),),
         )
     if item.stops_for_good and status is RunStatus.RELEASED:
         status = RunStatus.CANCELLED
@@ -120,16 +135,16 @@ def end_external(ledger: Ledger, command: EndExternal) -> Moved:
     error = command.why if status is RunStatus.FAILED else None
     report = Finish(command.run, item.id, command.outcome, result=command.result, error=error)
     promoted = end_run(ledger, item, status, Reason.SEEN_OUTSIDE, report, why=command.why, by=command.by)
-    return Moved(item=item.id, changed=True, promoted=promoted)
+    return CommandAnswer(item=item.id, changed=True, promoted=promoted)
 
 
 def _may_ask(ledger: Ledger, item: Item) -> bool:
-    """An item that was asked to stop, or that a newer one replaces, asks nobody."""
+    """Whether an item may ask: not if it was asked to stop or a newer item replaces it."""
     return not item.stops_for_good and newest_replacement(ledger, item) is None
 
 
 def _ask(ledger: Ledger, item: Item, question: Question) -> Item:
-    """Write the question down; it is a message too, so that the next run has it beside the answer."""
+    """Record the question, also as a message: the next run sees it next to the answer."""
     agent = item.state.run_agent or ""
     sender = Sender(SenderKind.AGENT, agent)
     item = ledger.add_message(
@@ -148,13 +163,13 @@ def _ask(ledger: Ledger, item: Item, question: Question) -> Item:
     return item
 
 
-def _wall_off(ledger: Ledger, item: Item, wall: Wall) -> None:
-    """The agent whose run has met a wall starts nothing until it is over."""
-    until_us, agent = _wall_until_us(ledger, wall), item.state.run_agent
+def _limit_agent(ledger: Ledger, item: Item, limit: QuotaLimit) -> None:
+    """Stop the agent until the quota limit that its run has hit ends."""
+    until_us, agent = _limit_until_us(ledger, limit), item.state.run_agent
     if until_us <= ledger.now_us:
         return
     assert agent is not None
-    ledger.out.walls.append((agent, until_us, wall.why))
+    ledger.out.quota_limits.append((agent, until_us, limit.why))
     ledger.event(
         EventKind.AGENT_WALLED,
         None,
@@ -162,27 +177,27 @@ def _wall_off(ledger: Ledger, item: Item, wall: Wall) -> None:
         run=item.state.run,
         agent=agent,
         until_us=until_us,
-        why=wall.why or None,
+        why=limit.why or None,
     )
 
 
-def _wall_until_us(ledger: Ledger, wall: Wall) -> int:
-    """When a wall is over, at most `WALL_MAX_S` from now."""
-    until_us = ledger.now_us + to_us(wall.for_s or 0.0) if wall.until_us is None else wall.until_us
-    return min(until_us, ledger.now_us + to_us(WALL_MAX_S))
+def _limit_until_us(ledger: Ledger, limit: QuotaLimit) -> int:
+    """When a quota limit ends, at most `QUOTA_LIMIT_MAX_S` from now."""
+    until_us = ledger.now_us + to_us(limit.for_s or 0.0) if limit.until_us is None else limit.until_us
+    return min(until_us, ledger.now_us + to_us(QUOTA_LIMIT_MAX_S))
 
 
-def refuse(ledger: Ledger, command: Finish, item: Item | None) -> Ended:
+def refuse(ledger: Ledger, command: Finish, item: Item | None) -> FinishAnswer:
     """Explain what happened since a late report, and count it."""
     run, ended = command.run, ended_run(ledger, command.run, command.bits)
     mine = None if ended is None else item
-    if not _said_itself(ended):
+    if not _was_reported(ended):
         ledger.event(EventKind.RUN_REFUSED, mine, _why_refused(ended), run=run, wanted=command.outcome)
-    return Ended(run, mine and mine.id, None, explain_loss(run, ended, mine))
+    return FinishAnswer(run, mine and mine.id, None, explain_loss(run, ended, mine))
 
 
 def ended_run(ledger: Ledger, run: RunId, bits: int | None) -> RunRecord | None:
-    """How the run of a handle ended, before this transaction or in it; null if no run had that handle."""
+    """The end of the run with this handle, before or in this transaction; null if no run had the handle."""
     here = (r for r in ledger.out.runs if r.run == run)
     ended = ledger.snapshot.ended_runs.get(run) or next(here, None)
     return ended if ended is not None and ended.bits == bits else None
@@ -191,7 +206,7 @@ def ended_run(ledger: Ledger, run: RunId, bits: int | None) -> RunRecord | None:
 def refused_writes(
     handles: Sequence[Handle], ended: Mapping[Handle, RunRecord], wanted: str, now_us: int
 ) -> list[Event]:
-    """The lines that count refused writes outside of a decision."""
+    """The events that count writes refused outside a decision."""
     return [
         Event(
             kind=EventKind.RUN_REFUSED,
@@ -202,46 +217,50 @@ def refused_writes(
             data={"wanted": wanted},
         )
         for handle in handles
-        if not _said_itself(ended.get(handle))
+        if not _was_reported(ended.get(handle))
     ]
 
 
-def _said_itself(ended: RunRecord | None) -> bool:
-    """Whether the run reported its end: whatever its handle writes then comes late, and is no zombie's."""
+def _was_reported(ended: RunRecord | None) -> bool:
+    """Whether the run reported its end: later writes with its handle are late, not a zombie's."""
     return ended is not None and ended.reason == Reason.REPORTED
 
 
 def _why_refused(ended: RunRecord | None) -> Reason:
-    """Its run has ended, or this store knows no run with such a handle."""
+    """The refusal if the run has ended or this store has no run with this handle."""
     return Reason.FOREIGN_HANDLE if ended is None else Reason.LEASE_LOST
 
 
 def explain_loss(run: int, ended: RunRecord | None, item: Item | None) -> Refusal:
-    """Why a run may no longer write, and what to do. Without its end, the store does not know the run."""
+    """Why a run may no longer write, and what to do. Without an `ended` run, the store does not know it."""
     if ended is None:
-        sentence = f"This store knows no run {run} with this handle; nothing was changed."
+        sentence = f"There is no run {run} with this handle in this store; nothing was changed."
         hint = (
-            "Compare it with what `next` printed, as one wrong character is enough. If it is right, stop"
-            " working on it and discard the result: the store was replaced or restored, lost the run in a"
-            " failover, or INTERLOCK_URL names another."
+            "Check the handle for typing errors. If it is right, stop working on the item and discard the"
+            " result: the store was replaced or restored, lost the run in a failover, or is another one."
         )
         return Refusal(code=LeaseLost.code, sentence=sentence, hint=hint)
     if item is not None and item.state.reason == Reason.EDIT_CYCLE_EXPIRED:
         plan = plan_of_lane(item.spec.lane or "")
         sentence = f"Run {run} did not answer in time: the edit cycle of plan {plan} has expired."
-        hint = "The next batch has its completions again; discard this edit."
+        hint = "Discard this edit. The next batch contains its completions again."
         return Refusal(code=CycleExpired.code, sentence=sentence, hint=hint)
     agent = f"of {ended.agent} " if ended.agent else ""
     how = f"{agent}ended as {ended.status} ({ended.reason})"
-    now = f" Item {item.id} is {item.status}{_held_by(item)}." if item is not None else ""
-    hint = "Stop working on it and discard the result; `interlock next` asks for other work."
+    now = f" Item {item.id} is {item.status}{_run_in_words(item)}." if item is not None else ""
+    hint = "Stop working on it and discard the result."
     if ended.status is RunStatus.SUCCEEDED:
-        hint = "Its result is recorded; nothing more is needed. `interlock next` asks for other work."
-    return Refusal(code=LeaseLost.code, sentence=f"Run {run} {how}; the write was refused.{now}", hint=hint)
+        hint = "Its result is already recorded."
+    return Refusal(
+        code=LeaseLost.code,
+        sentence=f"Run {run} {how}; the write was refused.{now}",
+        hint=hint,
+        cures=(cure("next", "claims another item", agent=ended.agent or None),),
+    )
 
 
-def _held_by(item: Item) -> str:
-    """Who works on an item, since when and until when."""
+def _run_in_words(item: Item) -> str:
+    """The run of an item: its agent, its start and its deadline."""
     state = item.state
     if state.run is None or state.run_started_us is None:
         return ""
@@ -254,7 +273,7 @@ def _held_by(item: Item) -> str:
 
 
 def expire(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
-    """End a run past its deadline, bring back an item that is due, or end one that nobody claimed in time."""
+    """End a run past its deadline, bring back a due item, or end one that was not claimed in time."""
     state = item.state
     if not item.overdue(ledger.now_us):
         return ()
@@ -275,7 +294,7 @@ def expire(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
 
 
 def _time_out(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
-    """Nobody has answered in time: the item goes on asking, and its lane goes on without it."""
+    """The question was not answered in time: the item keeps asking, and gives up its lane."""
     owned, lane = item.active, item.spec.lock_lane
     due_us = ledger.now_us + to_us(QUESTION_TIMEOUT_S)
     item = ledger.change(item, status=ItemStatus.WAITING, due_us=due_us)
@@ -284,8 +303,8 @@ def _time_out(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
 
 
 def _end_unclaimed(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
-    """End an item that nobody claimed in time, and promote the next on its lane. If nobody could claim it,
-    its time begins anew."""
+    """End an item that was not claimed in time, and promote the next on its lane. If it could not be claimed,
+    its time starts again."""
     if item.id in ledger.snapshot.held_back:
         assert item.spec.claim_within_s is not None
         ledger.change(item, claim_by_us=ledger.now_us + to_us(item.spec.claim_within_s))
@@ -308,7 +327,7 @@ def end_run(
 ) -> tuple[ItemId, ...]:
     """End the item's run, decide the item's next state, and promote the next on its lane.
 
-    `why` and `by` are the operator's, for the history; `why` may also be the fault that met the run.
+    `why` and `by` are the operator's, for the history; `why` may also be a set-up fault.
     """
     state = item.state
     assert state.run is not None and state.run_agent is not None and state.run_started_us is not None
@@ -333,8 +352,8 @@ def end_run(
         ledger.set_last_agent(item.spec.lane, state.run_agent)
     unread = _unread(ledger, item, report)
     after = _next_state(ledger, item, status, reason, report)
-    own = _mute_alone(ledger, item, after, unread) if unread else {}
-    item = ledger.settle(item, after)
+    own = _unread_without_wake(ledger, item, after, unread) if unread else {}
+    item = ledger.set_state(item, after)
     kind, span_us = _EVENT_OF[status], ledger.now_us - state.run_started_us
     if status is RunStatus.SUCCEEDED:
         seen = {"why": why, "by": by} if why is not None else {}
@@ -367,21 +386,21 @@ def _next_state(
 ) -> State:
     before = item.state
     if status is RunStatus.SUCCEEDED:
-        return _over(ledger, before, ItemStatus.COMPLETED, reason)
+        return _ended_state(ledger, before, ItemStatus.COMPLETED, reason)
     exhausted = before.attempt >= item.spec.max_attempts
     no_retry = report is not None and not report.retry
     if item.stops_for_good:
         assert before.cancel_into is not None
-        return _over(ledger, before, before.cancel_into, before.cancel_why or reason)
+        return _ended_state(ledger, before, before.cancel_into, before.cancel_why or reason)
     if before.cancel_into is not None and not (status is RunStatus.FAILED and no_retry):  # its lane was shut
         return _released(ledger, item, before.cancel_why or reason, report)
     match status:
         case RunStatus.CANCELLED:
-            return _over(ledger, before, ItemStatus.CANCELLED, reason)
+            return _ended_state(ledger, before, ItemStatus.CANCELLED, reason)
         case RunStatus.LOST | RunStatus.TIMED_OUT:
             if exhausted:
                 return _failed(ledger, item, Reason.ATTEMPTS_EXHAUSTED)
-            return _again(before, reason)
+            return _pending_again(before, reason)
         case RunStatus.FAILED:
             if exhausted or no_retry:
                 why = Reason.NO_RETRY if no_retry else Reason.ATTEMPTS_EXHAUSTED
@@ -398,27 +417,27 @@ def _released(ledger: Ledger, item: Item, reason: Reason | str, report: Finish |
     before = item.state
     newer = newest_replacement(ledger, item)
     if newer is not None:
-        gone = _over(ledger, before, ItemStatus.SUPERSEDED, Reason.NEWER_ARRIVAL)
+        gone = _ended_state(ledger, before, ItemStatus.SUPERSEDED, Reason.NEWER_ARRIVAL)
         return gone._replace(absorbed_by=newer.id)
     returned = before._replace(attempt=before.attempt - 1)
     if report is not None and report.question is not None:
         return _asking(ledger, item, returned, report.question)
-    wall = report.wall if report is not None else None
-    if wall is not None and (until_us := _wall_until_us(ledger, wall)) > ledger.now_us:
-        walled = _again(returned, Reason.QUOTA_WALL, before.releases)
-        return walled._replace(status=ItemStatus.WAITING, due_us=until_us)
+    limit = report.quota_limit if report is not None else None
+    if limit is not None and (until_us := _limit_until_us(ledger, limit)) > ledger.now_us:
+        waiting = _pending_again(returned, Reason.QUOTA_WALL, before.releases)
+        return waiting._replace(status=ItemStatus.WAITING, due_us=until_us)
     if report is not None and report.fault_s is not None:
-        return _hindered(ledger, item, returned, report.fault_s)
+        return _after_setup_fault(ledger, item, returned, report.fault_s)
     if before.cancel_into is not None:
-        return _again(returned, reason, before.releases)
+        return _pending_again(returned, reason, before.releases)
     releases = before.releases + 1
     if releases >= RELEASES_BEFORE_BACK_OFF:
         return _park(ledger, item, returned, report, Reason.RELEASED_OFTEN, releases)
-    return _again(returned, reason, releases)
+    return _pending_again(returned, reason, releases)
 
 
-def _over(ledger: Ledger, before: State, status: ItemStatus, reason: Reason | str) -> State:
-    """The item has ended: nothing is left of its run, and what it has read is kept."""
+def _ended_state(ledger: Ledger, before: State, status: ItemStatus, reason: Reason | str) -> State:
+    """End the item: clear the fields of its run, and keep its read mark."""
     return State(
         status=status,
         attempt=before.attempt,
@@ -435,13 +454,15 @@ def _over(ledger: Ledger, before: State, status: ItemStatus, reason: Reason | st
 
 
 def _failed(ledger: Ledger, item: Item, why: Reason) -> State:
-    """Failed for good: a dead letter, for somebody to retry. Not a hold, whose process has ended with it."""
-    status = ItemStatus.CANCELLED if item.held else ItemStatus.FAILED
-    return _over(ledger, item.state, status, why)
+    """End the item as failed: a dead letter, which may be retried. A hold ends cancelled, as its process has
+    ended."""
+    status = ItemStatus.CANCELLED if item.is_hold else ItemStatus.FAILED
+    return _ended_state(ledger, item.state, status, why)
 
 
-def _again(before: State, reason: Reason | str, releases: int = 0) -> State:
-    """Pending again at once, still the owner of its lane. The next attempt reads all messages again."""
+def _pending_again(before: State, reason: Reason | str, releases: int = 0) -> State:
+    """Make the item pending again at once, still the owner of its lane. The next attempt reads all messages
+    again."""
     return State(
         status=ItemStatus.PENDING,
         attempt=before.attempt,
@@ -456,7 +477,7 @@ def _again(before: State, reason: Reason | str, releases: int = 0) -> State:
 
 def _asking(ledger: Ledger, item: Item, before: State, question: Question) -> State:
     keeps = item.spec.lane is not None and not question.yields
-    return _again(before, Reason.ASKED, before.releases)._replace(
+    return _pending_again(before, Reason.ASKED, before.releases)._replace(
         status=ItemStatus.PENDING if keeps else ItemStatus.WAITING,
         due_us=ledger.now_us + to_us(question.timeout_s),
     )
@@ -468,15 +489,15 @@ def _park(
     keep = item.spec.retry_lane is RetryLane.KEEP and item.spec.lane is not None
     nth = max(before.attempt, releases - RELEASES_BEFORE_BACK_OFF + 1, 1)
     pause_s = back_off_s(ledger.timing, nth, report.jitter if report else 0.5)
-    return _again(before, reason, releases)._replace(
+    return _pending_again(before, reason, releases)._replace(
         status=ItemStatus.PENDING if keep else ItemStatus.WAITING,
         due_us=ledger.now_us + to_us(pause_s),
     )
 
 
-def _hindered(ledger: Ledger, item: Item, before: State, pause_s: float) -> State:
-    """A fault of the set-up met its run: it is offered again after a pause, still the owner of its lane."""
-    again = _again(before, Reason.SETUP_FAULT, before.releases)
+def _after_setup_fault(ledger: Ledger, item: Item, before: State, pause_s: float) -> State:
+    """After a set-up fault: offer the item again after a pause, still the owner of its lane."""
+    again = _pending_again(before, Reason.SETUP_FAULT, before.releases)
     if not pause_s:
         return again
     status = ItemStatus.WAITING if item.spec.lane is None else ItemStatus.PENDING
@@ -486,7 +507,7 @@ def _hindered(ledger: Ledger, item: Item, before: State, pause_s: float) -> Stat
 def _log_settling(ledger: Ledger, item: Item) -> None:
     match item.status:
         case ItemStatus.FAILED:
-            pass  # the event of the run is enough
+            pass  # the run's event is enough
         case ItemStatus.WAITING | ItemStatus.PENDING:
             if item.state.due_us is not None:
                 ledger.event(EventKind.ITEM_PARKED, item, item.state.reason, until_us=item.state.due_us)
@@ -511,9 +532,8 @@ def _unread(ledger: Ledger, item: Item, report: Finish | None) -> list[Unread]:
     return unread + [Unread(m.n, m.ticket, m.sender, m.agent) for m in here]
 
 
-def _mute_alone(ledger: Ledger, item: Item, after: State, unread: list[Unread]) -> dict[str, Any]:
-    """What the event of the end says if an item ends with unread messages, and none of them starts anything:
-    they stay with it."""
+def _unread_without_wake(ledger: Ledger, item: Item, after: State, unread: list[Unread]) -> dict[str, Any]:
+    """The event's note on unread messages that start nothing: they stay with the ended item."""
     ends = after.ended_us is not None and _successor(ledger, after) is None
     if not ends or not all(starts_nothing(item, m.sender, m.agent) for m in unread):
         return {}
@@ -537,12 +557,12 @@ def _settle_messages(ledger: Ledger, item: Item, unread: list[Unread]) -> None:
 
 
 def _follow_up(ledger: Ledger, item: Item, unread: list[Unread]) -> None:
-    """Make an item of unread messages, in their order. It is stopped if no person wrote any of them and there
+    """Make an item of unread messages, in order. It waits for a person if none wrote any of them and there
     were as many wake-ups in a row as may be."""
     ticket, count = min(m.ticket for m in unread), len(unread)
     mark = item.state.message_count - count
     spec = item.spec
-    if spec.type == EDIT_TYPE:  # a message that came too late for an edit is work of its own, not an edit
+    if spec.type == EDIT_TYPE:  # a message that came too late for an edit becomes separate work, not an edit
         spec = spec._replace(type="task", lane=None)
     chain = spec.id if spec.lane is None else spec.lane
     streak: Streak | None = ledger.streak(chain)
@@ -576,4 +596,4 @@ def _follow_up(ledger: Ledger, item: Item, unread: list[Unread]) -> None:
         EventKind.ITEM_ADDED, child, Reason.UNREAD_MESSAGES, status=child.status, follows_item=item.id
     )
     if streak is None:
-        stop(ledger, child)
+        record_wake_limit(ledger, child)

@@ -1,4 +1,4 @@
-"""What a valid task, edge and operation is. Every reason against one is collected, not only the first.
+"""What a valid task, edge and operation is. Every mistake is collected, not only the first.
 
 `typed_graph` and `typed_operations` check types: programs may pass anything, and a wrong type would break the
 rules further on. The others check content: names, ranges, known agents. Whether an edit fits the plan it is
@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from interlock.core import names
-from interlock.core.checking import checked
+from interlock.core.cures import Cure, cure
 from interlock.core.errors import InterlockError, InvalidInput, InvalidPlan
 from interlock.core.model import NewItem, RetryLane
 from interlock.core.plans.model import (
@@ -23,9 +23,9 @@ from interlock.core.plans.model import (
     AddEdge,
     AddTask,
     EdgeSpec,
+    EditOperation,
     Graph,
     OnCancel,
-    Operation,
     RemoveEdge,
     RemoveTask,
     TaskSpec,
@@ -34,8 +34,9 @@ from interlock.core.plans.model import (
     When,
 )
 from interlock.core.record import MutableRecord, fresh, replace
+from interlock.core.validation import checked
 
-#: Stands for the default of a part that has none.
+#: The default of a part without one.
 MISSING = object()
 _T = TypeVar("_T")
 _Value = TypeVar("_Value", bound=TaskSpec | EdgeSpec | RemoveTask | RemoveEdge | UpdateEdge)
@@ -46,7 +47,7 @@ Agents = Mapping[str, tuple[str, ...]]
 
 
 class Mistakes(MutableRecord):
-    """Every mistake in a plan or an edit, each with its place and, where a document tells it, its line."""
+    """Every mistake in a plan or an edit, each with its place and, if the document has lines, its line."""
 
     found: list[str] = fresh(list)
 
@@ -85,10 +86,10 @@ def typed_graph(given: object) -> Graph:
     return Graph(tasks=tasks, edges=edges)
 
 
-def typed_operations(given: object) -> tuple[Operation, ...]:
+def typed_operations(given: object) -> tuple[EditOperation, ...]:
     """The operations with every value of its type, or `InvalidPlan`."""
     mistakes = Mistakes()
-    operations: tuple[Operation, ...] = _typed_all("operations", given, typed_operation, mistakes)
+    operations: tuple[EditOperation, ...] = _typed_all("operations", given, typed_operation, mistakes)
     mistakes.refuse("edit")
     return operations
 
@@ -97,7 +98,7 @@ def _typed_all(
     what: str, values: object, read: Callable[[object, Complain], _T | None], mistakes: Mistakes
 ) -> tuple[_T, ...]:
     if not isinstance(values, Iterable) or isinstance(values, str | bytes | Mapping):
-        mistakes.note(f"The {what} are {_shown(values)}, not a list.")
+        mistakes.note(f"The {what} {_shown(values)} are not a list.")
         return ()
     found = [read(one, mistakes.at(f"{what}[{n}]")) for n, one in enumerate(values)]
     return tuple(one for one in found if one is not None)
@@ -117,7 +118,7 @@ def typed(given: object, kind: type[_Value], complain: Complain) -> _Value | Non
     return None if missing else kind(**read)
 
 
-def typed_operation(given: object, complain: Complain) -> Operation | None:
+def typed_operation(given: object, complain: Complain) -> EditOperation | None:
     """An operation with every value of its type; nothing where it is not clear what to change."""
     match given:
         case AddTask():
@@ -130,7 +131,7 @@ def typed_operation(given: object, complain: Complain) -> Operation | None:
             named = typed(RemoveTask(key=given.key), RemoveTask, complain)
             changes: object = given.changes
             if not isinstance(changes, Mapping) or not all(isinstance(name, str) for name in changes):
-                complain("changes", f"{_shown(changes)} are not values by name.")
+                complain("changes", f"{_shown(changes)} is not a mapping of changes.")
                 return None
             read = _typed_values(changes, _DEFAULTS[TaskSpec], complain)
             return UpdateTask(key=named.key, changes=read) if named is not None else None
@@ -164,25 +165,27 @@ def _shown(value: object) -> str:
 def text_of(what: str, value: object) -> str:
     """Text that every store can keep, search for and print in a refusal."""
     if not isinstance(value, str):
-        raise InvalidInput(f"The {what} {_shown(value)} is not a text.", "Put it in quotes.")
+        raise InvalidInput(f"The {what} {_shown(value)} is not a string.", "Put it in quotes.")
     return names.check_text(what, value if type(value) is str else str.__str__(value))
 
 
 def _texts(what: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
-        raise InvalidInput(f"The {what} {_shown(value)} are not a list of texts.")
+        raise InvalidInput(f"The {what} {_shown(value)} are not a list of strings.")
     return tuple(text_of(what, one) for one in value)
 
 
 def _json(what: str, value: object) -> str:
     if not isinstance(value, str):
-        raise InvalidInput(f"The {what} {_shown(value)} is not JSON text.", "`json.dumps` makes it.")
+        raise InvalidInput(
+            f"The {what} {_shown(value)} is not a JSON string.", "Serialize it with json.dumps."
+        )
     return text_of(what, value)
 
 
 def _flag(what: str, value: object) -> bool:
     if not isinstance(value, bool):
-        raise InvalidInput(f"The {what} {_shown(value)} is neither true nor false.")
+        raise InvalidInput(f"The {what} is {_shown(value)}.", "Use true or false.")
     return value
 
 
@@ -198,7 +201,7 @@ def _choice(kind: type[StrEnum]) -> Callable[[str, object], StrEnum]:
             return value
         word = value.strip().lower() if isinstance(value, str) else ""
         if word not in tuple(kind):
-            raise InvalidInput(f"The {what} {_shown(value)} does not exist.", f"Use {', '.join(kind)}.")
+            raise InvalidInput(f"Unknown {what} {_shown(value)}.", f"Use {', '.join(kind)}.")
         return kind(word)
 
     return read
@@ -234,8 +237,8 @@ _WORDS = {name: name.removesuffix("_s").replace("_", " ") for name in _TYPES}
 # -- content --------------------------------------------------------------------------------------
 
 
-def check_operation(operation: Operation, complain: Callable[[str], None]) -> None:
-    """Complain of what is wrong with an operation whatever plan it is for."""
+def check_operation(operation: EditOperation, complain: Callable[[str], None]) -> None:
+    """Complain of mistakes in an operation that do not depend on the plan."""
     match operation:
         case AddTask():
             checked_task(operation.task, "default", complain)
@@ -295,16 +298,16 @@ def check_changes(key: str, changes: Mapping[str, Any], complain: Callable[[str]
     fixed = sorted(set(changes) - UPDATABLE)
     for name in fixed:
         if name in TaskSpec.PARTS:
-            complain(f"The {name} of task {key} cannot change; remove the task and add another.")
+            complain(f"The {name} of task {key} cannot change: remove the task and add another.")
         else:
-            complain(f"A task has no {name!r}; the update of {key} names it.")
+            complain(f"Unknown field {name!r} in the update of task {key}.")
     return not fixed
 
 
 def check_known(task: TaskSpec, agents: Agents, complain: Callable[[str], None]) -> None:
     """Complain of an agent that the store does not know, and of labels that no agent has."""
     if task.agent and task.agent not in agents:
-        complain(f"Task {task.key} names the agent {task.agent}, {_unknown(task.agent)}")
+        complain(f"Task {task.key} names agent {task.agent}, which this store does not know.")
     if not task.labels:
         return
     held = {label for labels in agents.values() for label in labels}
@@ -317,15 +320,17 @@ def check_known(task: TaskSpec, agents: Agents, complain: Callable[[str], None])
 def check_editor(editor: str, agents: Agents, complain: Callable[[str], None]) -> None:
     """Complain of an editor that the store does not know: every end of a task would stop the plan."""
     if editor and editor not in agents:
-        complain(f"The plan names the editor {editor}, {_unknown(editor)}")
+        complain(f"The plan names editor {editor}, which this store does not know.")
 
 
 def check_size(tasks: int, edges: int, complain: Callable[[str], None]) -> None:
     """Complain of more tasks or edges than a plan may have."""
     for what, count, most in (("tasks", tasks, TASKS_MAX), ("edges", edges, EDGES_MAX)):
         if count > most:
-            complain(f"The plan would have {count:,} {what}; at most {most:,} are allowed.")
+            complain(f"The plan would have {count:,} {what}. Use at most {most:,}.")
 
 
-def _unknown(agent: str) -> str:
-    return f"which this store does not know; `interlock agents set {agent}` makes it known."
+def unknown_agents(named: Iterable[str], agents: Agents) -> tuple[Cure, ...]:
+    """The cures for names of agents that the store does not know."""
+    unknown = dict.fromkeys(name for name in named if name and name not in agents)
+    return tuple(cure("set_agent", "makes that agent known", name=name) for name in unknown)

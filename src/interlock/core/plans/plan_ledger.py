@@ -41,7 +41,7 @@ class PlanChanges(MutableRecord):
     revisions: list[Revision] = fresh(list)
 
 
-class Book:
+class PlanLedger:
     """The working view of one plan in one transaction."""
 
     def __init__(self, part: PlanPart, *, new: bool = False) -> None:

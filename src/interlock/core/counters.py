@@ -1,10 +1,10 @@
-"""What is counted of the history, and under which labels.
+"""Which metrics the history yields, and their labels.
 
     counts    metric, value and labels of each line, added up
     Naming    at most `VALUES_MAX` values of a label and `SETS_MAX` sets of labels; the rest is `other`
 
-Counters are kept in the store: a line is counted once, by whoever comes first, and names that were given out
-stay, so that no counter ever falls. What is counted depends on the line and its item alone.
+Counters are kept in the store: a line is counted once, by the first process that reads it. Label names never
+change, so no counter ever falls. What is counted depends on the line and its item alone.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from interlock.core.plans.model import EDIT_TYPE, PlanStatus
 from interlock.core.row import NamedTuple
 from interlock.core.states import ItemStatus
 
-#: How many values of one label have a name of their own, and how many sets of labels.
+#: At most this many values of a label, and sets of labels, are counted by name.
 VALUES_MAX, SETS_MAX = 50, 500
-#: What all further values are called.
+#: The name of all further values.
 OTHER = "other"
 
 
 class Labels(NamedTuple):
-    """What a number is about. Empty: it does not say, or that is not known."""
+    """The labels of a sample. An empty one is unknown or does not apply."""
 
     project: str = ""
     type: str = ""
@@ -38,15 +38,15 @@ LABELS = Labels._fields
 
 
 class Metric(NamedTuple):
-    """A family of numbers, as Prometheus calls it."""
+    """A metric family, in Prometheus' sense."""
 
     name: str
     kind: str
     help: str
-    #: Which of `Labels` it has, and the label of its own, if it has one.
+    #: Which of `Labels` it has, and its own label, if any.
     labels: tuple[str, ...] = ()
     own: str = ""
-    #: Of a histogram: the upper bounds of its buckets, in seconds.
+    #: For a histogram: the upper bounds of its buckets, in seconds.
     bounds: tuple[float, ...] = ()
 
 
@@ -56,95 +56,97 @@ _WORK = LABELS
 SPANS_S = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 24 * 3600.0)
 #: The store keeps these.
 KEPT = (
-    Metric("arrivals", COUNTER, "Arrivals, by what was decided on them.", _WORK, "decision"),
-    Metric("claims", COUNTER, "Runs that were started.", _WORK),
-    Metric("runs", COUNTER, "Runs that ended, by how.", _WORK, "outcome"),
-    Metric("items_ended", COUNTER, "Items that ended, by how.", _WORK, "status"),
+    Metric("arrivals", COUNTER, "Arrivals, by decision.", _WORK, "decision"),
+    Metric("claims", COUNTER, "Runs started.", _WORK),
+    Metric("runs", COUNTER, "Runs ended, by outcome.", _WORK, "outcome"),
+    Metric("items_ended", COUNTER, "Items ended, by status.", _WORK, "status"),
     Metric(
         "time_to_claim_seconds",
         HISTOGRAM,
-        "From an item's arrival to its first start.",
+        "Time from an item's arrival to its first claim.",
         ("project", "type", "priority"),
         bounds=SPANS_S,
     ),
     Metric(
         "lock_seconds",
         HISTOGRAM,
-        "How long runs held what they worked on.",
+        "How long runs held their item and its lane.",
         ("project", "type", "agent"),
         bounds=SPANS_S,
     ),
     Metric(
         "refused_writes",
         COUNTER,
-        "Writes of runs that were no longer current, by why they were refused.",
+        "Refused writes of stale runs, by reason.",
         ("project", "agent"),
         "reason",
     ),
-    Metric("promotions", COUNTER, "Items that a freed lane went to.", ("project", "type")),
-    Metric("overtakings", COUNTER, "Owners that could not start and made room.", ("project", "type")),
+    Metric("promotions", COUNTER, "Items promoted to owner of a free lane.", ("project", "type")),
+    Metric(
+        "overtakings", COUNTER, "Lane owners overtaken because they could not start.", ("project", "type")
+    ),
     Metric(
         "observed",
         COUNTER,
-        "Arrivals on lanes that are only observed, by what would have been decided.",
+        "Arrivals on lanes in observe mode, by the decision that enforce mode would have made.",
         ("project", "type"),
         "would_be",
     ),
-    Metric("parked", COUNTER, "Items that had to wait after a run, by why.", ("project", "type"), "reason"),
-    Metric("retries", COUNTER, "Attempts that operators gave to ended items.", ("project", "type")),
-    Metric("questions", COUNTER, "Questions to people, by what became of them.", ("project",), "step"),
-    Metric("wakes_stopped", COUNTER, "Wake-ups that were one too many without a person.", ("project",)),
-    Metric("notices_failed", COUNTER, "Notification commands that were given up."),
-    Metric("plans_made", COUNTER, "Plans that were made.", ("project",)),
-    Metric("plans_ended", COUNTER, "Plans that ended, by how.", ("project",), "status"),
-    Metric("plan_edits", COUNTER, "Edits of plans, by what became of them.", ("project",), "outcome"),
-    Metric("plan_edits_rebased", COUNTER, "Edits that were applied on top of later changes.", ("project",)),
-    Metric("plan_cycles", COUNTER, "Edit cycles that were opened.", ("project",)),
+    Metric("parked", COUNTER, "Items parked after a run, by reason.", ("project", "type"), "reason"),
+    Metric("retries", COUNTER, "Retries by operators.", ("project", "type")),
+    Metric("questions", COUNTER, "Questions to people, by step.", ("project",), "step"),
+    Metric("wakes_stopped", COUNTER, "Items stopped by the wake-up limit.", ("project",)),
+    Metric("notices_failed", COUNTER, "Notifications given up after the last attempt."),
+    Metric("plans_made", COUNTER, "Plans created.", ("project",)),
+    Metric("plans_ended", COUNTER, "Plans ended, by status.", ("project",), "status"),
+    Metric("plan_edits", COUNTER, "Edits of plans, by outcome.", ("project",), "outcome"),
+    Metric("plan_edits_rebased", COUNTER, "Edits rebased onto a newer revision.", ("project",)),
+    Metric("plan_cycles", COUNTER, "Edit cycles opened.", ("project",)),
     Metric("plan_lock_seconds", HISTOGRAM, "How long edit cycles were open.", ("project",), bounds=SPANS_S),
     Metric(
         "plan_dispatch_seconds",
         HISTOGRAM,
-        "From the moment when nothing a task depends on was open to its first start.",
+        "Time from the end of a task's last dependency to its first claim.",
         ("project",),
         bounds=SPANS_S,
     ),
 )
-#: What there is now, asked when somebody looks.
+#: Gauges, read at each scrape.
 LEVELS = (
-    Metric("items", GAUGE, "Items, by status; those that wait for a person are asking.", own="status"),
-    Metric("queue_depth", GAUGE, "Items that may be claimed.", ("priority",)),
-    Metric("oldest_ready_seconds", GAUGE, "How long the oldest item that may be claimed has been there."),
-    Metric("running", GAUGE, "Runs that go on, each of which holds a lock; counted to 10,000.", _WORK),
-    Metric("oldest_run_seconds", GAUGE, "How long the oldest run goes on.", _WORK),
-    Metric("questions_open", GAUGE, "Items that wait for the answer of a person."),
-    Metric("items_stopped", GAUGE, "Items that wait for a person, since they woke too often in a row."),
-    Metric("plan_cycles_open", GAUGE, "Edit cycles that are open: their plans give out no task."),
-    Metric("oldest_plan_cycle_seconds", GAUGE, "How long the oldest edit cycle is open."),
-    Metric("plan_ends_owed", GAUGE, "Ends of tasks that editors owe an answer to."),
-    Metric("deliveries_waiting", GAUGE, "Deliveries of GitHub that wait to be decided on."),
-    Metric("deliveries_left", GAUGE, "Deliveries of GitHub that were given up on and wait for a person."),
-    Metric("oldest_delivery_seconds", GAUGE, "How long the oldest delivery that nobody gave up on waits."),
-    Metric("effects_owed", GAUGE, "Effects that are owed to GitHub."),
+    Metric("items", GAUGE, "Items, by status; `asking` are those that wait for a person.", own="status"),
+    Metric("queue_depth", GAUGE, "Items ready to be claimed.", ("priority",)),
+    Metric("oldest_ready_seconds", GAUGE, "Age of the oldest item that is ready to be claimed."),
+    Metric("running", GAUGE, "Current runs, counted up to 10,000.", _WORK),
+    Metric("oldest_run_seconds", GAUGE, "Age of the oldest current run.", _WORK),
+    Metric("questions_open", GAUGE, "Items that wait for a person's answer."),
+    Metric("items_stopped", GAUGE, "Items stopped by the wake-up limit that wait for a person."),
+    Metric("plan_cycles_open", GAUGE, "Open edit cycles. Their plans start no task."),
+    Metric("oldest_plan_cycle_seconds", GAUGE, "Age of the oldest open edit cycle."),
+    Metric("plan_ends_owed", GAUGE, "Completions that editors have not answered."),
+    Metric("deliveries_waiting", GAUGE, "Queued GitHub deliveries."),
+    Metric("deliveries_left", GAUGE, "GitHub deliveries given up after the last attempt."),
+    Metric("oldest_delivery_seconds", GAUGE, "Age of the oldest queued delivery."),
+    Metric("effects_owed", GAUGE, "Effects queued for GitHub."),
     Metric("effects_overdue_seconds", GAUGE, "How long the next effect has been due."),
-    Metric("effects_dead", GAUGE, "Effects that GitHub refused for good and that wait for a person."),
+    Metric("effects_dead", GAUGE, "Effects that GitHub refused: dead letters."),
     Metric(
         "series_events",
         COUNTER,
-        "What `series metrics` counts, of the first 1,000 series: promotions, prevented assignments.",
+        "Events of the first 1,000 series, such as promotions and prevented assignments.",
         own="event",
     ),
-    Metric("workers", GAUGE, "Workers that were seen within the last minutes."),
-    Metric("counting_behind", GAUGE, "1 while the counters lag behind the history, as after a long pause."),
+    Metric("workers", GAUGE, "Workers seen in the last minutes."),
+    Metric("counting_behind", GAUGE, "1 while the counters lag behind the history."),
 )
 BY_NAME: Mapping[str, Metric] = MappingProxyType({metric.name: metric for metric in KEPT})
-#: The value under which the sum of a histogram's spans is kept, in microseconds.
+#: The label value that keeps the sum of a histogram, in microseconds.
 SUM = "sum_us"
-#: And the bucket of spans beyond the last bound.
+#: The bucket beyond the last bound.
 BEYOND = "+Inf"
 
 
-class Line(NamedTuple):
-    """A line of the history, with what it takes of its item. Null: it has none."""
+class HistoryLine(NamedTuple):
+    """An event of the history, with the fields of its item that it needs. Null: no such field."""
 
     kind: str
     reason: str
@@ -153,12 +155,12 @@ class Line(NamedTuple):
     agent: str | None
     priority: int | None
     span_us: int | None
-    #: What became of the item of an ended run, and the decision on an arrival.
+    #: The status of the item after an ended run, and the decision on an arrival.
     item_status: str | None
     verdict: str | None
-    #: Of a task's first start: since when it waited for no other.
+    #: For a task's first start: when its last dependency ended.
     dispatch_us: int | None
-    #: Of an edit of a plan: the run that made it, its base, and the revision that it made.
+    #: For an edit of a plan: its run, its base, and the new revision.
     by_run: int | None
     base: int | None
     revision: int | None
@@ -168,7 +170,7 @@ class Count(NamedTuple):
     """One counter of the store."""
 
     metric: str
-    #: The value of the metric's own label; of a histogram, a bound or `SUM`.
+    #: The value of the metric's own label; for a histogram, a bound or `SUM`.
     value: str
     labels: Labels
 
@@ -176,7 +178,7 @@ class Count(NamedTuple):
 _KINDS = {str(kind): kind for kind in EventKind}
 _ARRIVALS = {EventKind.ITEM_DUPLICATE: "duplicate", EventKind.ITEM_REJECTED: "rejected"}
 _ADDED = frozenset({EventKind.ITEM_ADDED, EventKind.ITEM_COALESCED, EventKind.ITEM_OBSERVED, *_ARRIVALS})
-#: How items end with events of their own, and how runs end.
+#: The statuses of ended items that have their own events, and of ended runs.
 ENDED: Mapping[str, ItemStatus] = {
     EventKind.ITEM_CANCELLED: ItemStatus.CANCELLED,
     EventKind.ITEM_SUPERSEDED: ItemStatus.SUPERSEDED,
@@ -214,7 +216,7 @@ _WOULD_BE = "would_be_"
 
 
 class Naming:
-    """Which labels are in use, and what a new one is called. It forgets nothing."""
+    """The label values in use, and the name of a new one. It forgets nothing."""
 
     def __init__(self, known: Iterable[Labels]) -> None:
         self.sets = set(known)
@@ -224,7 +226,7 @@ class Naming:
                 self._values[label].add(value)
 
     def named(self, labels: Labels) -> Labels:
-        """The labels under which this is counted: as they are, or `other` where there are too many."""
+        """The labels for counting: unchanged, or `other` beyond the limit."""
         found = Labels(*map(self._value, LABELS, labels))
         if found not in self.sets:
             if len(self.sets) >= SETS_MAX:
@@ -242,7 +244,7 @@ class Naming:
         return value
 
 
-def counts(lines: Iterable[Line], naming: Naming) -> dict[Count, int]:
+def counts(lines: Iterable[HistoryLine], naming: Naming) -> dict[Count, int]:
     """What some lines of the history add to the counters."""
     found: dict[Count, int] = {}
     for line in lines:
@@ -252,15 +254,15 @@ def counts(lines: Iterable[Line], naming: Naming) -> dict[Count, int]:
     return found
 
 
-def _labels(line: Line, wanted: tuple[str, ...]) -> Labels:
+def _labels(line: HistoryLine, wanted: tuple[str, ...]) -> Labels:
     priority = "" if line.priority is None else str(line.priority)
     said = Labels(line.project or "", line.type or "", line.agent or "", priority)
     return Labels(*(value if name in wanted else "" for name, value in zip(LABELS, said, strict=True)))
 
 
-def _counted(line: Line) -> Iterator[tuple[str, str, int]]:  # noqa: PLR0912  (each kind of line once)
+def _counted(line: HistoryLine) -> Iterator[tuple[str, str, int]]:  # noqa: PLR0912  (each kind of line once)
     kind, reason = _KINDS.get(line.kind), line.reason
-    if kind is None:  # a newer version that works on the same store has written it
+    if kind is None:  # written by a newer version on the same store
         return
     if kind in _ADDED:
         unasked = "follow_up" if reason == Reason.UNREAD_MESSAGES else "planned"
@@ -304,7 +306,7 @@ def _counted(line: Line) -> Iterator[tuple[str, str, int]]:  # noqa: PLR0912  (e
 
 
 def _span(metric: str, span_us: int) -> Iterator[tuple[str, str, int]]:
-    """A span in its bucket. A clock that was set back makes no span of less than nothing."""
+    """A span in its bucket. A clock that was set back gives no negative span."""
     span_us = max(0, span_us)
     bounds = BY_NAME[metric].bounds
     at = bisect_left(bounds, span_us / US_PER_S)
@@ -313,5 +315,5 @@ def _span(metric: str, span_us: int) -> Iterator[tuple[str, str, int]]:
 
 
 def bound_text(bound_s: float) -> str:
-    """How a bucket is called."""
+    """The name of a bucket."""
     return f"{bound_s:g}"

@@ -1,7 +1,7 @@
-"""What the checks of a commit say together.
+"""The combined outcome of the checks of a commit.
 
     failure    if one has failed, whatever the others say
-    pending    else, if one has not ended, or one that is required was not heard of
+    pending    else, if one has not ended, or a required one is missing
     cancelled  else, if one was cancelled
     success    else
 
@@ -17,14 +17,14 @@ from enum import StrEnum
 from interlock.core.record import Record
 from interlock.core.row import NamedTuple
 
-#: How many checks an explanation names.
+#: An explanation names at most this many checks.
 NAMED_MAX = 3
-#: How the name of a check is cut in it.
+#: Longer names of checks are cut.
 _NAME_MAX = 60
 
 
 class CiOutcome(StrEnum):
-    """What checks say about a commit."""
+    """The outcome of a commit's checks."""
 
     PENDING = "pending"
     SUCCESS = "success"
@@ -33,22 +33,22 @@ class CiOutcome(StrEnum):
 
 
 class CiFilter(StrEnum):
-    """What items can be listed by."""
+    """The outcomes that items can be filtered by."""
 
     PENDING = "pending"
     SUCCESS = "success"
     FAILURE = "failure"
     CANCELLED = "cancelled"
-    #: Nothing checks it, or nobody knows.
+    #: It has no checks, or they are unknown.
     NONE = "none"
 
 
 class PullOutcome(StrEnum):
-    """What became of a pull request."""
+    """The state of a pull request."""
 
     OPEN = "open"
     MERGED = "merged"
-    #: Without a merge.
+    #: Closed without merging.
     CLOSED = "closed"
 
 
@@ -63,7 +63,7 @@ class Check(NamedTuple):
 
 
 class Required(NamedTuple):
-    """A check that has to succeed, by whichever app unless one is named."""
+    """A check that must succeed; any app may run it unless one is named."""
 
     name: str
     app: int | None = None
@@ -72,37 +72,39 @@ class Required(NamedTuple):
         return self.name == check.name and self.app in (None, check.app)
 
 
-class Verdict(Record):
-    """What the checks say together, and why, in words."""
+class CheckVerdict(Record):
+    """The combined outcome, and the reason in words."""
 
     outcome: CiOutcome | None
     why: str
 
 
-def verdict(checks: Iterable[Check], required: Sequence[Required] = (), *, expected: bool = False) -> Verdict:
-    """The outcome of a commit. `expected`: checks will come, though none may be there yet."""
+def verdict(
+    checks: Iterable[Check], required: Sequence[Required] = (), *, expected: bool = False
+) -> CheckVerdict:
+    """The outcome of a commit. `expected`: checks will run, even if none has started."""
     newest: dict[tuple[str, int | None], Check] = {}
     for check in sorted(checks, key=lambda each: each.order):
         newest[check.name, check.app] = check
     counted = [c for c in newest.values() if not required or any(r.is_met_by(c) for r in required)]
     missing = [r.name for r in required if not any(r.is_met_by(c) for c in counted)]
 
-    def named(outcome: CiOutcome) -> list[str]:
+    def names_with(outcome: CiOutcome) -> list[str]:
         return [c.name for c in counted if c.outcome is outcome]
 
-    if failed := named(CiOutcome.FAILURE):
-        return Verdict(outcome=CiOutcome.FAILURE, why=f"{_listed(failed)} failed")
-    if waiting := [*named(CiOutcome.PENDING), *missing]:
-        return Verdict(outcome=CiOutcome.PENDING, why=f"waits for {_listed(waiting)}")
-    if cancelled := named(CiOutcome.CANCELLED):
-        return Verdict(outcome=CiOutcome.CANCELLED, why=f"{_listed(cancelled)} was cancelled")
+    if failed := names_with(CiOutcome.FAILURE):
+        return CheckVerdict(outcome=CiOutcome.FAILURE, why=f"{_listed(failed)} failed")
+    if waiting := [*names_with(CiOutcome.PENDING), *missing]:
+        return CheckVerdict(outcome=CiOutcome.PENDING, why=f"waiting for {_listed(waiting)}")
+    if cancelled := names_with(CiOutcome.CANCELLED):
+        return CheckVerdict(outcome=CiOutcome.CANCELLED, why=f"{_listed(cancelled)} was cancelled")
     if counted:
         kind = "required check" if required else "check"
         passed = f"all {len(counted)} {kind}s" if len(counted) > 1 else f"its {kind}"
-        return Verdict(outcome=CiOutcome.SUCCESS, why=f"{passed} passed")
+        return CheckVerdict(outcome=CiOutcome.SUCCESS, why=f"{passed} passed")
     if expected:
-        return Verdict(outcome=CiOutcome.PENDING, why="no check has begun yet")
-    return Verdict(outcome=None, why="nothing checks it")
+        return CheckVerdict(outcome=CiOutcome.PENDING, why="no check has started")
+    return CheckVerdict(outcome=None, why="no checks")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Claims: which items a wish may start, and how many. Lanes play no part in it.
+"""Which items a claim may start, and how many. Lanes play no part in it.
 
 A database picks, starts and renews in one statement of its own, by the same rules; a store without a database
 uses `wanted`, `started` and `renewed`.
@@ -13,7 +13,7 @@ from interlock.core.record import Record, replace
 from interlock.core.states import ItemStatus
 from interlock.core.timing import deadline_us, to_us
 
-#: How many messages a run gets at once, when it starts and later.
+#: A run gets at most this many messages at once.
 MESSAGES_AT_ONCE = 1_000
 
 
@@ -27,7 +27,7 @@ class Agent(Record):
     labels: tuple[str, ...] = ()
     paused_why: str | None = None
     seen_us: int | None = None
-    #: Until when it starts nothing because a run has met a wall, and which; null once that is over.
+    #: The end and the name of its quota limit. It starts no run until then; null without a limit.
     wall_us: int | None = None
     wall_why: str | None = None
     #: How long it may make no claim before its items can be overtaken: see `overtaking`.
@@ -39,12 +39,21 @@ class Agent(Record):
     #: For display only: a claim counts again under the agent's lock.
     running: int = 0
     pending: int = 0
+    #: In the list of all agents: its items that wait behind others of their lanes; and, if it has never made
+    #: a claim, when the oldest of the items that wait for it was added.
+    deferred: int = 0
+    oldest_us: int | None = None
     #: How many of its runs are edits of plans.
     editing: int = 0
 
+    @property
+    def waiting(self) -> int:
+        """How many items wait for it, in a queue or behind others of their lanes."""
+        return self.pending + self.deferred
+
 
 class Claim(Record):
-    """A wish to start work. No types means any type; an item is offered if the wish has all its labels."""
+    """A request to start work. Without types it takes any; it needs all labels of an item that it starts."""
 
     agent: str
     types: tuple[str, ...] = ()
@@ -56,52 +65,52 @@ class Claim(Record):
     item: ItemId | None = None
     #: Whether `plan.edit` items are wanted too.
     edits: bool = True
-    #: The work is done outside, by no process of ours: the run has no lease that could end.
+    #: The work is done outside, by no process of Interlock: the run has no lease.
     external: bool = False
 
 
-def narrowed(wish: Claim, agent: Agent | None) -> Claim | None:
-    """The wish limited to what the agent can do.
+def narrowed(claim: Claim, agent: Agent | None) -> Claim | None:
+    """The claim limited to what the agent can do.
 
-    Nothing if the agent is paused, is behind a wall, or does none of the types.
-    The types of a wish narrow the agent's own; its labels replace the agent's own.
+    None if the agent is paused, has hit a quota limit, or does none of the types.
+    The types of a claim narrow the agent's own; its labels replace the agent's own.
     """
     if agent is None:
-        return wish
+        return claim
     if agent.paused_why is not None or agent.wall_us is not None:
         return None
-    types = wish.types or agent.types
-    if wish.types and agent.types:
-        types = tuple(t for t in wish.types if t in agent.types)
+    types = claim.types or agent.types
+    if claim.types and agent.types:
+        types = tuple(t for t in claim.types if t in agent.types)
         if not types:
             return None
-    return replace(wish, types=types, labels=wish.labels or agent.labels)
+    return replace(claim, types=types, labels=claim.labels or agent.labels)
 
 
 def with_room(
-    wish: Claim, agent: Agent | None, running: int, editing: int, pool_room: int | None = None
+    claim: Claim, agent: Agent | None, running: int, editing: int, pool_room: int | None = None
 ) -> Claim | None:
-    """The wish limited to the runs that the agent and its pool have room for; None without room.
+    """The claim limited to the runs that the agent and its pool have room for; None without room.
 
     `room = max_concurrency - running - max(0, editing - 1)`, where `editing` counts `plan.edit` runs and
     `running` all others; `pool_room` is the same for its pool, summed over the agents there. The lesser
     counts. So one edit has a slot of its own: a full agent may still do one, or an editor that works on
     its own plan's tasks would wait for itself for ever. Further edits need room like other work, and an agent
-    with nothing but edits has no more of them than its limit. A wish for many beside one running edit may get
-    one item less than there is room for; the next claim gets it.
+    with nothing but edits has no more of them than its limit. A claim for many beside one running edit may
+    get one item less than there is room for; the next claim gets it.
     """
     room = _room(agent, running, editing, pool_room)
     if room is None:
-        return wish
+        return claim
     if room <= 0:
-        wants_edits = wish.edits and (not wish.types or EDIT_TYPE in wish.types)
-        return replace(wish, types=(EDIT_TYPE,), limit=1) if wants_edits and not editing else None
+        wants_edits = claim.edits and (not claim.types or EDIT_TYPE in claim.types)
+        return replace(claim, types=(EDIT_TYPE,), limit=1) if wants_edits and not editing else None
     if not editing:
-        return replace(wish, limit=min(wish.limit, room))
+        return replace(claim, limit=min(claim.limit, room))
     if room > 1:
-        return replace(wish, limit=min(wish.limit, room - 1))
-    types = tuple(t for t in wish.types if t != EDIT_TYPE)
-    return replace(wish, types=types, limit=1, edits=False) if types or not wish.types else None
+        return replace(claim, limit=min(claim.limit, room - 1))
+    types = tuple(t for t in claim.types if t != EDIT_TYPE)
+    return replace(claim, types=types, limit=1, edits=False) if types or not claim.types else None
 
 
 def has_room(agent: Agent | None, running: int, editing: int, pool_room: int | None = None) -> bool:
@@ -128,33 +137,33 @@ class Pool(Record):
     agents: tuple[str, ...] = ()
 
 
-def wanted(wish: Claim, item: Item) -> bool:
-    """Whether this wish may start the item."""
+def wanted(claim: Claim, item: Item) -> bool:
+    """Whether this claim may start the item."""
     spec = item.spec
     return (
         item.state.ready
-        and (wish.item is None or wish.item == item.id)
-        and spec.agent_key in (wish.agent, NO_AGENT)
-        and (not wish.types or spec.type in wish.types)
-        and (wish.edits or spec.type != EDIT_TYPE)
-        and set(spec.labels) <= set(wish.labels)
+        and (claim.item is None or claim.item == item.id)
+        and spec.agent_key in (claim.agent, NO_AGENT)
+        and (not claim.types or spec.type in claim.types)
+        and (claim.edits or spec.type != EDIT_TYPE)
+        and set(spec.labels) <= set(claim.labels)
     )
 
 
-def started(item: Item, wish: Claim, run: RunId, lease_s: float, now_us: int) -> Item:
-    """The item as a run of this wish's agent. The run gets the item's messages so far, and a lease unless
+def started(item: Item, claim: Claim, run: RunId, lease_s: float, now_us: int) -> Item:
+    """The item as a run of this claim's agent. The run gets the item's messages so far, and a lease unless
     it is external."""
     state = item.state
-    until_us = None if wish.external else now_us + to_us(lease_s)
+    until_us = None if claim.external else now_us + to_us(lease_s)
     return item._replace(
         state=state._replace(
             status=ItemStatus.IN_PROGRESS,
             attempt=state.attempt + 1,
             run=run,
-            run_agent=wish.agent,
-            run_worker=wish.worker,
+            run_agent=claim.agent,
+            run_worker=claim.worker,
             run_started_us=now_us,
-            run_lease_s=None if wish.external else lease_s,
+            run_lease_s=None if claim.external else lease_s,
             lease_until_us=until_us,
             due_us=deadline_us(item.spec, until_us, now_us, None),
             claim_by_us=None,
@@ -165,20 +174,20 @@ def started(item: Item, wish: Claim, run: RunId, lease_s: float, now_us: int) ->
     )
 
 
-def check_mark(item: Item, seen: int) -> None:
+def check_seen(item: Item, seen: int) -> None:
     """Raise if a read mark is above the item's last message: it would cover messages that come later."""
     last = item.state.message_count
     if seen > last:
         raise InvalidInput(
             f"Item {item.id} has no message {seen}: {f'the last is {last}' if last else 'it has none yet'}.",
-            "Give the number of the last message that you have read, as `interlock inbox` prints it.",
+            "Pass the number of the last message that you have read.",
         )
 
 
 def renewed(item: Item, seen: int, now_us: int) -> Item:
     """The running item with a renewed lease; after a cancel request it ends with the grace at the latest. An
     external run has no lease to renew."""
-    check_mark(item, seen)
+    check_seen(item, seen)
     state = item.state
     assert state.run_started_us is not None
     until_us = None if state.run_lease_s is None else now_us + to_us(state.run_lease_s)

@@ -1,4 +1,4 @@
-"""A series at one moment: what its issues are, by GitHub; who has its lane, by the store; what was noted."""
+"""The values that decisions on a series read: facts of GitHub, the lane, its gates, the note, the options."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from enum import StrEnum
 
 from interlock.core.record import Record
 
-#: Positions of issues begin here; below are those whose order an older tool had chosen.
+#: Positions of issues begin here. Lower ones keep the order of an older tool.
 _MICRO = 1_000_000
 _MICRO_MAX = 2_000
-#: Two looks that find an assignment gone count if they are at least this far apart: GitHub's reads lag.
+#: Two reads without an assignment count if they are at least this far apart: GitHub's reads lag.
 APART_S = 60.0
-#: An assignment that its history shows as removed counts as gone after this time: people swap assignees.
+#: An assignment removed in the history counts as gone after this time: people swap assignees.
 SWAP_S = 10.0
 
 
-class Mode(StrEnum):
-    """How far the rollout has come."""
+class RolloutStage(StrEnum):
+    """The rollout stage."""
 
     #: The state issue and the metrics only.
     OBSERVE = "observe"
     ENFORCE = "enforce"
-    #: The same, with a comment for each promotion.
+    #: Like enforce, with a comment for each promotion.
     COMMENT = "comment"
 
 
 class Unassigned(StrEnum):
-    """What it means that somebody takes the assignment of the active issue away."""
+    """What happens when a user unassigns the active issue."""
 
     RELEASED = "released"
     KEPT = "kept"
 
 
-class Choices(Record):
-    """What a repository has chosen."""
+class SeriesOptions(Record):
+    """The options of a repository."""
 
-    mode: Mode = Mode.ENFORCE
+    stage: RolloutStage = RolloutStage.ENFORCE
     unassigned: Unassigned = Unassigned.RELEASED
     #: Whether the store has gates.
     gated: bool = True
@@ -44,7 +44,7 @@ class Choices(Record):
     @property
     def gates(self) -> bool:
         """Whether work on an issue waits until it is the active one."""
-        return self.gated and self.mode is not Mode.OBSERVE
+        return self.gated and self.stage is not RolloutStage.OBSERVE
 
 
 class Member(Record):
@@ -53,37 +53,37 @@ class Member(Record):
     number: int
     micro: int
     title: str = ""
-    #: Who is assigned, of those whose assignment counts.
+    #: The assignees whose assignment counts.
     assigned: tuple[str, ...] = ()
-    #: What must come first, as `#12`, `acme/lib#3` or `RFC-092`; and what of it is in this series.
+    #: Its dependencies, as `#12`, `acme/lib#3` or `RFC-092`; and those in this series.
     needs: tuple[str, ...] = ()
     needs_own: tuple[int, ...] = ()
-    #: When its last assignee was removed, by its history; None if that was not asked for, or never happened.
+    #: When its last assignee was removed, by its history; None if not read, or if it never happened.
     unassigned_s: float | None = None
 
 
-class How(StrEnum):
+class Departure(StrEnum):
     """How an issue left the series."""
 
     #: A pull request that closes it was merged.
     COMPLETED = "completed"
-    #: Closed without.
+    #: Closed without a merged pull request.
     ABANDONED = "abandoned"
     RETITLED = "retitled"
     TRANSFERRED = "transferred"
-    #: Made a discussion: the issue stays behind, closed and locked.
+    #: Converted to a discussion: the issue stays, closed and locked.
     CONVERTED = "converted"
     DELETED = "deleted"
     #: Its author may not write to the repository.
     IGNORED = "ignored"
 
 
-class Facts(Record):
-    """What GitHub says of a series."""
+class SeriesFacts(Record):
+    """The facts of a series on GitHub."""
 
     members: tuple[Member, ...] = ()
     #: Issues that were in it, and how they left.
-    left: Mapping[int, How] = {}
+    left: Mapping[int, Departure] = {}
 
     def member(self, number: int | None) -> Member | None:
         return next((m for m in self.members if m.number == number), None)
@@ -94,11 +94,11 @@ class Stopped(StrEnum):
 
     NO = ""
     BY_OPERATOR = "by an operator"
-    #: We took its item out of the line, and somebody else had just started it.
+    #: We withdrew its item while another process started it.
     WITHDRAWN = "withdrawn"
 
 
-class Placed(Record):
+class LanePlacement(Record):
     """An issue's item on the lane."""
 
     item: int
@@ -109,40 +109,40 @@ class Placed(Record):
     stopped: Stopped = Stopped.NO
 
 
-class Looks(Record):
-    """What was seen of one run's assignment, by GitHub's clock."""
+class AssignmentLooks(Record):
+    """The observed assignment of one run, by GitHub's clock."""
 
     run: int = 0
-    #: It was seen once, and when first.
+    #: Whether it was seen, and when first.
     seen: bool = False
     seen_s: float = 0.0
     missing_since_s: float | None = None
 
 
-class Standing(Record):
-    """The lane, its gates, and what was noted."""
+class SeriesSnapshot(Record):
+    """The lane, its gates, and our notes."""
 
     #: The owner of the lane first, then its line in order.
-    placed: tuple[Placed, ...] = ()
+    placed: tuple[LanePlacement, ...] = ()
     #: Members' gates; true is open.
     gates: Mapping[int, bool] = {}
-    #: Issues on whose lanes a run goes on that the gate holds back.
+    #: Issues whose lanes have a current run that the gate holds back.
     busy: frozenset[int] = frozenset()
-    looks: Looks = Looks()
-    #: Issues that were given back and wait until somebody wants them again; true once seen unassigned.
+    looks: AssignmentLooks = AssignmentLooks()
+    #: Released issues, which wait until a user assigns them again; true once seen unassigned.
     released: Mapping[int, bool] = {}
-    #: The order that an older tool left.
+    #: The order of an older tool.
     order: tuple[int, ...] = ()
-    #: Doubles that were counted and are still assigned.
+    #: Counted duplicates that are still assigned.
     flagged: frozenset[int] = frozenset()
 
     @property
-    def owner(self) -> Placed | None:
+    def owner(self) -> LanePlacement | None:
         return self.placed[0] if self.placed else None
 
     @property
-    def active(self) -> Placed | None:
-        """The issue that has the series, with a run."""
+    def active(self) -> LanePlacement | None:
+        """The active issue, with its run."""
         return self.owner if self.owner is not None and self.owner.run is not None else None
 
 

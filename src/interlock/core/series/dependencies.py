@@ -1,4 +1,4 @@
-"""What an issue says that it depends on: lines such as `Depends on #12, acme/lib#3 and RFC-092`."""
+"""The dependencies that an issue's text names, in lines such as `Depends on #12, acme/lib#3 and RFC-092`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from interlock.core.errors import InvalidInput
 from interlock.core.row import NamedTuple
 from interlock.core.series.titles import Titles
 
-#: How many an issue may name.
+#: An issue may name at most this many.
 NEEDS_MAX = 50
 _LINE = re.compile(r"^[ \t]*(?:[-*+][ \t]+)?(?:\*\*|__)?depends[ \t]+on\b(?P<rest>.*)$", re.IGNORECASE | re.M)
 _FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)", re.M | re.S)
@@ -19,19 +19,19 @@ _NUMBER = re.compile(
 _WORD = re.compile(r"(?<![\w#/-])[A-Za-z][\w-]*-\d{1,6}(?![\w-])", re.ASCII)
 
 
-class Needs(NamedTuple):
-    """What must come first: issues of the same repository, issues of others, whole series."""
+class Dependencies(NamedTuple):
+    """Dependencies: issues of the same repository, issues of others, whole series."""
 
     numbers: frozenset[int] = frozenset()
     elsewhere: frozenset[tuple[str, int]] = frozenset()
     series: frozenset[str] = frozenset()
 
 
-NO_NEEDS = Needs()
+NO_NEEDS = Dependencies()
 
 
-def needs(body: str, repository: str, titles: Titles) -> Needs:
-    """What the lines of an issue's text name. What is code names nothing."""
+def dependencies_of(body: str, repository: str, titles: Titles) -> Dependencies:
+    """The dependencies named in an issue's text. Code blocks are ignored."""
     numbers: set[int] = set()
     elsewhere: set[tuple[str, int]] = set()
     series: set[str] = set()
@@ -43,7 +43,7 @@ def needs(body: str, repository: str, titles: Titles) -> Needs:
             else:
                 elsewhere.add((where, int(found["number"])))
         series |= _series(line["rest"], titles)
-    return Needs(
+    return Dependencies(
         frozenset(sorted(numbers)[:NEEDS_MAX]),
         frozenset(sorted(elsewhere)[:NEEDS_MAX]),
         frozenset(sorted(series)[:NEEDS_MAX]),
@@ -54,7 +54,7 @@ def _series(text: str, titles: Titles) -> set[str]:
     found = set()
     for word in _WORD.findall(text):
         try:
-            found.add(titles.named(word))
-        except InvalidInput:  # another word with a number
+            found.add(titles.series_name(word))
+        except InvalidInput:  # an unrelated word with a number
             continue
     return found

@@ -5,13 +5,13 @@ written by                       wakes, makes a follow-up, supersedes  the wake-
 ===============================  ====================================  ==============================
 a person                         yes                                   begin again at zero
 another agent, another system    yes, up to `wakes_max` in a row       one more
-our own bot, an outsider, the    never: whoever runs gets it           stay
+our own bot, an outsider, the    never: a current run gets it          stay
 agent that runs the item or
 ran it last
 ===============================  ====================================  ==============================
 
 They are counted for each lane, and for each chain of follow-ups of an item without a lane. What would be one
-too many is *stopped*: it keeps its messages and waits for a person (`loop`).
+too many is *over the wake limit*: it keeps its messages and waits for a person (`loop`).
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ def why_nothing(kinds: Iterable[SenderKind]) -> Reason:
     return Reason.OUTSIDER if SenderKind.OUTSIDER in kinds else Reason.OWN_MESSAGE
 
 
-def is_remark(new: NewItem, lane: str, worker: str) -> bool:
-    """Whether an arrival only tells an agent what it wrote itself, or our own bot or an outsider did.
+def is_echo(new: NewItem, lane: str, last_agent: str) -> bool:
+    """Whether an arrival only repeats to an agent what it, our own bot or an outsider wrote.
 
-    It tells the agent that it names; if it names none, the worker: who runs the lane, or ran it last. Under
-    `queue` and `reject` it is new work, whoever adds it. So is what a run adds on another lane.
+    It is for the agent that it names; if it names none, for the agent that runs the lane or ran it last.
+    Under `queue` and `reject` it is new work. So is what a run adds on another lane.
     """
     sender = new.sender
     if new.policy not in ABSORBING:
         return False
     if sender.kind is SenderKind.AGENT:
         elsewhere = sender.run is not None and sender.lane != lane
-        return not elsewhere and sender.agent == (agent_key(new.agent) or worker)
+        return not elsewhere and sender.agent == (agent_key(new.agent) or last_agent)
     return sender.kind in _MUTE
 
 
@@ -78,39 +78,44 @@ def one_more(ledger: Ledger, of: str | ItemId, sender: Sender = ANOTHER_SYSTEM) 
     return Streak(streak.wakes + 1, run or streak.run)
 
 
-def stop(ledger: Ledger, item: Item) -> None:
-    """Write down that a wake-up of the item was one too many."""
+def record_wake_limit(ledger: Ledger, item: Item) -> None:
+    """Record that a wake-up of the item was one too many."""
     ledger.event(EventKind.WAKE_STOPPED, item, Reason.LOOP, wakes=ledger.streak(item.chain).wakes)
 
 
-def hear(ledger: Ledger, item: Item, sender: Sender) -> tuple[ItemId, ...]:
-    """Let a message that the item has just got start it, if its sender may; gives who was promoted."""
+def wake_by_message(ledger: Ledger, item: Item, sender: Sender) -> tuple[ItemId, ...]:
+    """Let a new message of the item start it, if its sender may; gives the promoted items."""
     promoted: tuple[ItemId, ...] = ()
     if sender.kind is SenderKind.PERSON:
         promoted = restart(ledger, item.chain)
         item = ledger.items[item.id]
-    # A wall is not over because somebody speaks, and only a person answers a question.
+    # A message does not end a quota limit, and only a person answers a question.
     if item.asking and sender.kind is SenderKind.PERSON:
         return (*promoted, *answer(ledger, item))
-    if not item.parked or item.walled or item.asking or starts_nothing(item, sender.kind, sender.agent):
+    if (
+        not item.parked
+        or item.at_quota_limit
+        or item.asking
+        or starts_nothing(item, sender.kind, sender.agent)
+    ):
         return promoted
     if sender.kind is not SenderKind.PERSON:
         streak = one_more(ledger, item.chain, sender)
         if streak is None:
-            stop(ledger, item)
+            record_wake_limit(ledger, item)
             return promoted
         ledger.set_streak(item.chain, streak)
     return (*promoted, *reenter(ledger, ledger.items[item.id], Reason.WOKEN))
 
 
 def restart(ledger: Ledger, of: str | ItemId, reason: Reason = Reason.WOKEN) -> tuple[ItemId, ...]:
-    """A person has spoken: count from zero, and start what was stopped."""
+    """A person has written: count from zero, and start what is over the wake limit."""
     if ledger.streak(of).wakes:
         ledger.set_streak(of, NO_STREAK)
-    found = ledger.stopped(of) if isinstance(of, str) else [ledger.items[of]]
-    stopped = [item.id for item in found if item.stopped]
+    found = ledger.over_wake_limit(of) if isinstance(of, str) else [ledger.items[of]]
+    waiting = [item.id for item in found if item.over_wake_limit]
     # One may be replaced by the next, which gets its messages.
-    return tuple(moved for each in stopped for moved in reenter(ledger, ledger.items[each], reason))
+    return tuple(moved for each in waiting for moved in reenter(ledger, ledger.items[each], reason))
 
 
 def one_too_many(ledger: Ledger, new: NewItem, lane: str, kin: list[Item]) -> bool:
@@ -123,7 +128,7 @@ def one_too_many(ledger: Ledger, new: NewItem, lane: str, kin: list[Item]) -> bo
     if sender.kind is SenderKind.PERSON:
         return False
     if new.policy in ABSORBING:
-        counts = not any(k.state.run is None and not k.stopped for k in kin)
+        counts = not any(k.state.run is None and not k.over_wake_limit for k in kin)
     else:
         counts = sender.run is not None and sender.lane == lane
     if not counts:
