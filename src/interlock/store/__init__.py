@@ -1,1 +1,1 @@
-"""Where state lives: the port that a database must fill, and what both databases share."""
+"""The state: the port that a database implements, and the code that both databases share."""

@@ -1,7 +1,7 @@
-"""Making many values at once without the cyclic garbage collector looking at them again and again.
+"""Creates many values at once without repeated passes of the cyclic garbage collector.
 
-A batch makes thousands of tuples that all live until its answer is given. The collector would start a pass
-for each few hundred and find nothing to free; at batches of 500 that was a seventh of a worker's time.
+A batch creates thousands of tuples that all live until its answer. The collector would start a pass every few
+hundred and find nothing to free. With batches of 500, that was a seventh of a worker's time.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ R = TypeVar("R")
 
 
 def in_bulk(make: Callable[P, R]) -> Callable[P, R]:
-    """Let the collector rest during a call, which should neither wait nor leave cycles behind.
+    """Turn the collector off during a call, which should neither wait nor leave cycles behind.
 
-    Whoever turned it off turns it on again, so it is never left off, however threads and calls overlap.
+    The call that turned it off turns it on again, so it never stays off, even if threads and calls overlap.
     """
 
     @wraps(make)
-    def resting(*args: P.args, **kwargs: P.kwargs) -> R:
+    def without_collection(*args: P.args, **kwargs: P.kwargs) -> R:
         if not gc.isenabled():
             return make(*args, **kwargs)
         gc.disable()
@@ -31,4 +31,4 @@ def in_bulk(make: Callable[P, R]) -> Callable[P, R]:
         finally:
             gc.enable()
 
-    return resting
+    return without_collection

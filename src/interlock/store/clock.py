@@ -1,4 +1,4 @@
-"""The clocks of this host, from which an embedded store makes its own: see `core.bootclock`."""
+"""The clocks of this host, from which an embedded store derives its own: see `core.bootclock`."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def wall_us() -> int:
 
 
 def since_boot_us() -> int:
-    """Microseconds since boot, sleep included where the system tells."""
+    """Microseconds since boot, including sleep where the system reports it."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime_ns(clock) // 1_000
 
 
 def moment() -> Moment:
-    """What the clocks say now."""
+    """The current readings of the clocks."""
     return Moment(since_boot_us(), wall_us())
 
 
 def scale() -> Scale:
-    """The boot and the time namespace of this process, as far as the system names them."""
+    """The boot and the time namespace of this process, if the system names them."""
     try:
         boot = _BOOT_ID.read_text("ascii").strip()
     except OSError:
@@ -45,7 +45,7 @@ def scale() -> Scale:
 
 @lru_cache(maxsize=8)
 def offsets_from(text: str | None) -> Offsets:
-    """The offsets of a store, from the text in which it keeps them."""
+    """The offsets of a store, from their stored text."""
     found: dict[str, int] = json.loads(text) if text else {}
     return found
 

@@ -1,8 +1,8 @@
-"""Numbered migrations with checksums. The schema is the sum of its migrations, and a test holds it so.
+"""Numbered migrations with checksums. The schema is the sum of its migrations, which a test checks.
 
-Each migration runs in one transaction together with its record, under a lock that makes concurrent
-runs wait for each other. It states the oldest schema version whose programs may go on beside it. A database
-that no longer serves this program, or whose record does not match the files, is refused and left alone.
+Each migration runs in one transaction together with its record, under a lock that serialises concurrent runs.
+It states the oldest schema version whose programs may continue to use the database. A database that no longer
+serves this program, or whose record does not match the files, is refused and left unchanged.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from interlock.core.record import Record
 T = TypeVar("T")
 
 _ROOT = Path(__file__).parent
-#: The first schema version whose programs look at what a newer one serves.
+#: The first schema version whose programs check which versions a newer schema serves.
 SIDE_BY_SIDE_FROM = 8
 _SERVES = re.compile(r"^-- Serves: ([0-9]+)$", re.MULTILINE)
-NEWER = "Install a newer Interlock; nothing was changed."
+NEWER = "Install a newer Interlock. Nothing was changed."
 
 
 class Migration(Record):
@@ -30,7 +30,7 @@ class Migration(Record):
     name: str
     text: str
 
-    #: What is run after it, in the same transaction.
+    #: The statement that records the migration in the same transaction.
     record: str
 
     @cached_property
@@ -41,7 +41,7 @@ class Migration(Record):
 
     @property
     def serves(self) -> int:
-        """The oldest schema version whose programs may work on the database after it."""
+        """The oldest schema version whose programs may use the database after it."""
         said = [int(n) for n in _SERVES.findall(self.text)]
         if self.version < SIDE_BY_SIDE_FROM:
             return self.version
@@ -61,13 +61,13 @@ class Applied(Record):
     version: int
     name: str
     checksum: str
-    #: None: made before programs looked at it.
+    #: None if it was applied before programs checked it.
     serves: int | None
 
 
 class Migrator(Protocol):
-    """What a database must do to be migrated. `exclusively` runs its argument in one transaction that
-    no other migration shares."""
+    """The operations that a migration needs from a database. `exclusively` runs its argument in one
+    transaction that no other migration shares."""
 
     backend: str
 
@@ -83,7 +83,7 @@ def migrations(backend: str) -> list[Migration]:
 
 @cache
 def _known(root: Path, backend: str) -> tuple[Migration, ...]:
-    """The same, read once a process: it is asked for whenever a database is opened."""
+    """The migrations, read once in a process, as each opening of a database needs them."""
     return tuple(_read(root / backend / "sql" / "migrations"))
 
 
@@ -110,26 +110,26 @@ def known_version(backend: str) -> int:
 
 
 def too_old(version: int, known: int) -> SchemaMismatch:
-    """A database that no longer serves programs of this version."""
+    """The error for a database that no longer serves programs of this version."""
     return SchemaMismatch(f"The database has schema version {version}, this Interlock knows {known}.", NEWER)
 
 
 def pending(backend: str, applied: Sequence[Applied]) -> Sequence[Migration]:
-    """What still has to run; raises if the database is not an ancestor of this program's schema."""
+    """The pending migrations. Raises if the database is not an ancestor of this program's schema."""
     known = _known(_ROOT, backend)
     if len(applied) > len(known) and (applied[-1].serves or len(applied)) > len(known):
         raise too_old(len(applied), len(known))
     for have, want in zip(applied, known, strict=False):
         if (have.version, have.checksum) != (want.version, want.checksum):
             raise SchemaMismatch(
-                f"Migration {have.version} of the database is not the one this Interlock has.",
-                "It was made by another build; restore a backup or use that build. Nothing was changed.",
+                f"Migration {have.version} of the database differs from this Interlock's.",
+                "Another build made it: use that build, or restore a backup. Nothing was changed.",
             )
     return known[len(applied) :]
 
 
 def require_current(backend: str, applied: Sequence[Applied]) -> None:
-    """Raise unless the database has this program's schema, or a newer one that serves it too."""
+    """Raise unless the database has this program's schema, or a newer one that still serves it."""
     missing = pending(backend, applied)
     if missing:
         have = f"has schema version {len(applied)}" if applied else "has no Interlock schema"
@@ -139,7 +139,7 @@ def require_current(backend: str, applied: Sequence[Applied]) -> None:
 
 
 def prepare(database: Migrator) -> None:
-    """Make the schema in an empty database; anything else must already serve this program."""
+    """Create the schema in an empty database. Any other database must already serve this program."""
     applied = database.applied()
     if applied:
         require_current(database.backend, applied)
@@ -155,7 +155,7 @@ def migrate(database: Migrator) -> int:
 
 
 def apply_missing(database: Migrator) -> int:
-    """The same inside a transaction that no other migration shares."""
+    """Run the pending migrations in a transaction that no other migration shares; returns their number."""
     missing = pending(database.backend, database.applied())
     for migration in missing:
         database.run(migration.script)
@@ -169,7 +169,7 @@ def script(backend: str, applied: Sequence[Applied]) -> str:
 
 
 def rows_to_applied(rows: Sequence[Sequence[Any]]) -> list[Applied]:
-    """Records from whole rows of the table; the first versions of it had no `serves`."""
+    """Records from whole rows of the table. Its first versions had no `serves`."""
     return [
         Applied(version=r[0], name=r[1], checksum=r[2], serves=r[4] if len(r) > 4 else None) for r in rows
     ]

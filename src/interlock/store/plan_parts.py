@@ -1,7 +1,7 @@
-"""Which rows of a plan a transaction reads: in proportion to what it may change, never the whole plan.
+"""Selects the rows of a plan that a transaction reads: in proportion to its changes, never the whole plan.
 
-The same for both databases: each has its statements under the same names. A plan's lane is locked before
-anything here is read, so its structure does not change meanwhile.
+Both databases share this code, with statements of the same names. A plan's lane is locked before these reads,
+so its structure does not change meanwhile.
 """
 
 from __future__ import annotations
@@ -10,20 +10,21 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from interlock.core.model import ItemId, PlanId
-from interlock.core.plans.book import PlanPart
 from interlock.core.plans.model import Edge, Plan, Task
+from interlock.core.plans.plan_ledger import PlanPart
 from interlock.core.record import MutableRecord, fresh
-from interlock.store.plan_rows import edge_from_row, plan_from_row, task_from_row
+from interlock.store.plan_rows import NO_LIMIT, edge_from_row, plan_from_row, revision_from_row, task_from_row
 from interlock.store.port import EditLoad, Load
+from interlock.store.rows import listed
 
-#: Runs a statement by its name. Lists are given as lists.
+#: Runs a statement by its name. Lists are passed as lists.
 Ask = Callable[..., Sequence[Sequence[Any]]]
-#: How many tasks behind the named ones a transaction decides on at most.
+#: The most tasks behind the named ones that a transaction decides on.
 BEHIND_MAX = 1_000
 
 
 class Part(MutableRecord):
-    """One plan with the tasks and edges that are gathered of it."""
+    """One plan with the tasks and edges read so far."""
 
     plan: Plan
     tasks: dict[ItemId, Task] = fresh(dict)
@@ -32,7 +33,7 @@ class Part(MutableRecord):
     behind: set[ItemId] = fresh(set)
 
     def whole(self) -> PlanPart:
-        """All of it, for the rules."""
+        """The whole part, for the rules."""
         return PlanPart(
             plan=self.plan,
             tasks=tuple(self.tasks.values()),
@@ -43,7 +44,7 @@ class Part(MutableRecord):
 
 
 class Parts(MutableRecord):
-    """What is read of all plans, and which items must be read with it."""
+    """The read parts of all plans, and the items that must be read with them."""
 
     plans: dict[PlanId, Part]
     items: set[ItemId] = fresh(set)
@@ -58,12 +59,12 @@ class Parts(MutableRecord):
 
 
 def tasks_of_edit(ask: Ask, edit: EditLoad) -> list[Task]:
-    """The tasks that an edit names, as far as there are. Read before their lanes are locked, and after."""
+    """The existing tasks that an edit names. They are read before and after their lanes are locked."""
     return [task_from_row(r) for r in ask("tasks_by_key", plan=edit.plan, keys=list(edit.keys))]
 
 
 def read_parts(ask: Ask, plans: Iterable[PlanId], load: Load) -> Parts:
-    """What the commands of a transaction may touch of the plans whose lanes it has locked."""
+    """Read the parts of locked plans that the commands of a transaction may change."""
     rows = [row for plan in plans for row in ask("plan", plan=plan)]
     parts = Parts(plans={plan.id: Part(plan=plan) for plan in map(plan_from_row, rows)})
     if load.items and parts.plans:
@@ -81,15 +82,15 @@ def read_parts(ask: Ask, plans: Iterable[PlanId], load: Load) -> Parts:
 
 
 def _may_close(plan: Plan, load: Load) -> bool:
-    """Whether the edit cycle may close here: the item that asks for the edit is named, by itself or by its
-    lane, or the plan is. Only then are the tasks read that the cycle has kept waiting: they may be many."""
+    """Whether the edit cycle may close here: the item of the edit request, its lane or the plan is named.
+    Only then are the tasks read that wait for the cycle, as they may be many."""
     if plan.edit_item is None:
         return False
     return plan.edit_item in load.items or plan.id in load.plans or plan.lane in load.lanes
 
 
 def _read_following(ask: Ask, parts: Parts, load: Load) -> None:
-    """What follows if the items named end, or come back: their edges, and the tasks that those lead to."""
+    """Read the edges of the named items, and the tasks behind them, in case the items end or come back."""
     named = [task_from_row(r) for r in ask("tasks_by_item", items=list(load.items))]
     if not named:
         return
@@ -104,7 +105,7 @@ def _read_following(ask: Ask, parts: Parts, load: Load) -> None:
 
 
 def _read_behind(ask: Ask, parts: Parts, lost: Sequence[Task]) -> list[Task]:
-    """What ends with tasks that can never start: a long chain ends in few transactions."""
+    """Read the tasks behind unreachable ones, which end with them: a long chain ends in few transactions."""
     named = [t.item for t in lost]
     behind = [task_from_row(r) for r in ask("tasks_behind", items=named, limit=len(named) + BEHIND_MAX)]
     parts.put_tasks(behind)
@@ -115,7 +116,7 @@ def _read_behind(ask: Ask, parts: Parts, lost: Sequence[Task]) -> list[Task]:
 
 
 def _read_ends(ask: Ask, parts: Parts, edges: Iterable[Edge]) -> None:
-    """The tasks at both ends of edges, as far as they are not known."""
+    """Read the unknown tasks at both ends of edges."""
     known = {item for part in parts.plans.values() for item in part.tasks}
     missing = sorted({item for edge in edges for item in edge.pair} - known)
     if missing:
@@ -123,7 +124,7 @@ def _read_ends(ask: Ask, parts: Parts, edges: Iterable[Edge]) -> None:
 
 
 def _read_edit(ask: Ask, parts: Parts, edit: EditLoad) -> None:
-    """What the operations of an edit name, what goes with it, and what their new edges may reach."""
+    """Read the tasks and edges that an edit names or removes, and those that its new edges may reach."""
     part = parts.plans[edit.plan]
     named = {t.key: t for t in tasks_of_edit(ask, edit)}
     parts.put_tasks(named.values())
@@ -147,3 +148,21 @@ def _read_edit(ask: Ask, parts: Parts, edit: EditLoad) -> None:
         rows = ask("edges_in_reach", items=reached, bound=bound)
         parts.put_edges(edge_from_row(r) for r in rows)
     _read_ends(ask, parts, part.edges.values())
+
+
+def edit_facts(ask: Ask, load: Load, parts: Parts) -> dict[str, Any]:
+    """The facts that only an edit or a new plan needs."""
+    if not load.agents:
+        return {}
+    labels = {key: listed(names) for key, names in ask("agent_labels")}
+    if load.edit is None:
+        return {"agents": labels}
+    plan, base = load.edit.plan, load.edit.base
+    rows = ask("revisions", plan=plan, after=base, limit=NO_LIMIT)
+    updated = [t.item for t in parts.plans[plan].tasks.values() if t.key in load.edit.updated]
+    payloads: Any = ask("payloads", items=updated) if updated else []
+    return {
+        "agents": labels,
+        "revisions": tuple(revision_from_row(r) for r in rows),
+        "payloads": dict(payloads),
+    }

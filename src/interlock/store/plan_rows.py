@@ -1,4 +1,4 @@
-"""Rows of plans to values and back, the same for both databases. Columns are in the order of the fields."""
+"""Converts rows of plans to values and back, for both databases. Columns are in the order of the fields."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from interlock.core.plans.model import (
 )
 from interlock.core.states import ItemStatus
 
+#: More rows than a table has.
+NO_LIMIT = 2**31 - 1
 PLAN_WIDTH, TASK_WIDTH = len(Plan._fields), len(Task._fields)
 _STATUS_AT = Plan._fields.index("status")
 

@@ -1,7 +1,7 @@
-"""The port: what a database must do for Interlock, implemented by `sqlite` and by `postgres`.
+"""The port: the operations that Interlock needs from a database, implemented by `sqlite` and `postgres`.
 
-A store locks and loads, lets the rules decide, and writes the decision in one commit. It has no rule
-of its own. Claim and renew touch no lane and are single statements.
+A store locks and loads, lets the rules decide, and writes the decision in one commit. It has no rules of its
+own. Claim and renew lock no lane and are single statements.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from interlock.core.blocks import Block
-from interlock.core.claiming import Agent, Claim, Pool
+from interlock.core.claims import Agent, Claim, Pool
 from interlock.core.commands import Command
 from interlock.core.continuity import Lineage
 from interlock.core.handles import Handle
-from interlock.core.ledger import Decision, Snapshot
+from interlock.core.ledger import LedgerChanges, Snapshot
 from interlock.core.model import (
     NO_AGENT,
     Event,
@@ -28,83 +28,94 @@ from interlock.core.model import (
     RunRecord,
     SenderKind,
 )
-from interlock.core.notices import Mark
-from interlock.core.overtaking import Presence
+from interlock.core.notices import NoticeMark
+from interlock.core.overtaking import AgentPresence
 from interlock.core.plans.model import Completion, Edge, Need, Plan, Revision, Task
 from interlock.core.record import Record
 from interlock.core.row import NamedTuple
 from interlock.core.timing import Timing
-from interlock.core.workers import Worker
-from interlock.store.pruning import Pruned
+from interlock.core.workers import WorkerRecord
+from interlock.store.migrate import Migrator
+from interlock.store.retention import Pruned
 
 if TYPE_CHECKING:
-    from interlock.store.access_port import Access, Note
-    from interlock.store.github_port import GitHubStore
-    from interlock.store.metering import Meter
+    from interlock.store.access import AccessStore, Note
+    from interlock.store.github import GitHubStore
+    from interlock.store.metrics import Meter
+    from interlock.store.statements import Statements
 
 T = TypeVar("T")
 
-#: Where reads stop that would grow with the history: events that `stats` counts, spans for its quantiles.
+#: Limits of reads that would grow with the history: events that `stats` counts, and spans for its quantiles.
 EVENTS_MAX, SPANS_MAX = 20_000, 2_000
-#: How many of the newest live and ended runs are looked through for those of a lane or a worker.
+#: The most live and ended runs, the newest first, that are searched for those of a lane or a worker.
 RUNS_MAX = 10_000
-#: How many lines are looked through for one that does not move.
+#: How many names of agents a search for unknown ones visits at most.
+NAMES_MAX = 10_000
+#: How many lanes a search for a number visits at most: two of each repository, and those without a `#`.
+LANES_MAX = 10_000
+#: The most lines that are searched for a stalled one.
 LINES_MAX = 1_000
-#: And how many agents with limits an explanation looks at.
+#: The most queues that are searched for the next claims, and the most deadlines for runs among them.
+QUEUES_MAX, DEADLINES_MAX = 1_000, 1_000
+#: The most agents with limits that an explanation reads.
 AGENTS_MAX = 1_000
 
 
 class EditLoad(Record):
-    """What an edit names, by key; from its operations alone, so that it is the same in every attempt."""
+    """The names in an edit, by key. They come only from its operations, so they are the same in every
+    attempt."""
 
     plan: PlanId
     base: int
     keys: tuple[str, ...]
     removed: tuple[str, ...]
     updated: frozenset[str]
-    #: Every edge that it names.
+    #: Every named edge.
     pairs: tuple[tuple[str, str], ...]
-    #: The ends of the edges that it adds.
+    #: The ends of the added edges.
     sources: tuple[str, ...]
     targets: tuple[str, ...]
-    #: Read the whole graph, to rank it anew.
+    #: Whether to read the whole graph, to rank it again.
     whole: bool = False
 
 
 class Load(Record):
-    """What a transaction locks and reads before the rules decide."""
+    """The rows that a transaction locks and reads before the rules decide."""
 
-    #: Items the commands are about. Their lanes are found and locked first, and those of their plans.
+    #: The items of the commands. Their lanes, and those of their plans, are found and locked first.
     items: tuple[ItemId, ...] = ()
-    #: Lanes named by arrivals; made if new.
+    #: The lanes of arrivals; created if new.
     lanes: tuple[str, ...] = ()
-    #: Lanes and agent keys of arrivals that an item of the same name may absorb.
+    #: The lanes and agent keys of arrivals that an item of the same name may absorb.
     names: tuple[tuple[str, str], ...] = ()
-    #: Lanes of new tasks of a plan; made if new, not locked. All lanes are made before any is locked: whoever
-    #: makes a lane waits for another who makes it.
+    #: The lanes of new tasks of a plan; created if new, not locked. All lanes are created before any is
+    #: locked, as two processes that create the same lane wait for each other.
     task_lanes: tuple[str, ...] = ()
-    #: Projects and dedupe keys of arrivals, in the order of the ids they will get.
+    #: The projects and dedupe keys of arrivals, in the order of their future ids.
     keys: tuple[tuple[str, str] | None, ...] = ()
-    #: Runs whose report may be late, to say how they ended.
+    #: Runs with a possibly late report, to answer how they ended.
     runs: tuple[RunId, ...] = ()
-    #: How many items arrive.
+    #: The number of arriving items.
     arrivals: int = 0
-    #: Plans that are changed from outside, and what an edit of one names.
+    #: Plans that are changed from outside, and the names in an edit of one.
     plans: tuple[PlanId, ...] = ()
     edit: EditLoad | None = None
-    #: Which agents there are is asked for.
+    #: Whether the existing agents are needed.
     agents: bool = False
-    #: Agents that a report may put behind a wall: locked before any lane.
-    walled: tuple[str, ...] = ()
-    #: A lane whose gate may open, and the lane of its series, which is among the lanes.
+    #: Agents that a report may put at a quota limit, or whose limit a claim that follows must keep: locked
+    #: before any lane. And before them the pool that the claim's agent shares.
+    limited_agents: tuple[str, ...] = ()
+    pool: str | None = None
+    #: A lane whose gate may open, and the lane of its series, which is one of the lanes.
     gate: tuple[str, str] | None = None
-    #: Agents whose signs of life are asked for.
+    #: Agents whose presence is needed.
     presence: tuple[str, ...] = ()
-    #: A task may come back, and dependents that were cancelled as unreachable with it.
+    #: Whether a task may come back, with dependents that were cancelled as unreachable.
     rearm: bool = False
 
 
-#: Makes the commands once the ids of arriving items are known.
+#: Builds the commands from the ids of arriving items.
 Build = Callable[[Sequence[ItemId]], Sequence[Command]]
 
 
@@ -116,17 +127,24 @@ class ClaimedItem(NamedTuple):
 
 
 class ClaimAnswer(NamedTuple):
-    """What a claim started, and what its caller needs to know if that is not enough."""
+    """The result of a claim: started items, and facts for a caller that needs more."""
 
     claimed: list[ClaimedItem]
-    #: The agent as it was set; None if nobody set limits for it.
+    #: The agent's settings; None if it has no limits.
     agent: Agent | None
-    #: Nothing was claimed because some item's time has come: sweep, then claim again.
+    #: Whether nothing was claimed because an item is due: sweep, then claim again.
     due: bool = False
 
 
+class EndsAndClaim(NamedTuple):
+    """What a transaction did that ended runs, and then claimed."""
+
+    decision: LedgerChanges
+    claimed: Sequence[ClaimedItem] = ()
+
+
 class Renewal(Record):
-    """A wish to keep a run."""
+    """A request to renew a lease."""
 
     handle: Handle
     seen: int = 0
@@ -139,7 +157,7 @@ class StoredMessage(Record):
     author: str
     origin: ItemId
     at_us: int
-    #: The payload of the arrival it came with, when that was another item.
+    #: The payload of its arrival, if that was another item.
     payload: str | None = None
     sender: SenderKind = SenderKind.PERSON
     agent: str = NO_AGENT
@@ -149,7 +167,7 @@ class StoredMessage(Record):
 
 
 class StoredCompletion(NamedTuple):
-    """The end of a task with what its last run said."""
+    """The end of a task, with its last run's report."""
 
     completion: Completion
     result: str | None
@@ -166,57 +184,130 @@ class LaneRow(Record):
     owner: Item | None
     waiting: int
     line: tuple[ItemId, ...]
+    #: When the oldest item of `line` was added.
+    waiting_since_us: int | None
+
+
+class LaneQuery(Record):
+    """A filter of lanes."""
+
+    prefix: str = ""
+    #: Only lanes after this one, in order of their names.
+    after: str = ""
+    #: Only lanes with this number after their first `#`.
+    number: int | None = None
+    limit: int = 100
+
+    def fits(self, lane: str) -> bool:
+        """Whether a lane matches."""
+        numbered = self.number is None or lane == f"{lane[: lane.find('#') + 1]}{self.number}"
+        return lane.startswith(self.prefix) and lane > self.after and numbered
+
+
+class RunQuery(Record):
+    """A filter of recent runs."""
+
+    lane: str | None = None
+    #: The key of an agent.
+    agent: str | None = None
+    #: The beginning of the names of workers.
+    worker: str = ""
+    #: Only runs that had not ended before this time, and that started before the other.
+    since_us: int | None = None
+    until_us: int | None = None
+    limit: int = 1_000
+
+    def fits(self, run: RecentRun) -> bool:
+        """Whether a run matches."""
+        return (
+            self.lane in (None, run.lane)
+            and self.agent in (None, run.agent)
+            and (run.worker or "").startswith(self.worker)
+            and (self.since_us is None or run.ended_us is None or run.ended_us >= self.since_us)
+            and (self.until_us is None or run.started_us < self.until_us)
+        )
 
 
 class ItemQuery(Record):
-    """Which items to read. Empty means any."""
+    """A filter of items. Empty fields match any."""
 
     statuses: tuple[str, ...] = ()
     lane: str | None = None
     agent: str | None = None
     project: str | None = None
-    type: str | None = None
+    types: tuple[str, ...] = ()
+    label: str | None = None
+    #: A part of the title, lane, agent or dedupe key. ASCII letters match in either case.
+    text: str | None = None
+    #: Only the newest items of each status are read, at most this many; null: all.
+    looked: int | None = None
     #: Only items with smaller ids.
     before: int = (1 << 63) - 1
     limit: int = 100
 
 
+class PlanQuery(Record):
+    """A filter of plans. Empty fields match any."""
+
+    ended: bool = False
+    statuses: tuple[str, ...] = ()
+    project: str | None = None
+    editor: str | None = None
+    #: Only plans with smaller ids.
+    before: int = (1 << 63) - 1
+    limit: int = 100
+    #: How many plans a filter is applied to, the newest first.
+    looked: int = 10_000
+
+    @property
+    def filters(self) -> bool:
+        return bool(self.statuses or self.project or self.editor)
+
+
 class EventQuery(Record):
     after: int = 0
+    #: Only events before this one; null: all.
+    before: int | None = None
     limit: int = 1_000
     item: ItemId | None = None
     lane: str | None = None
+    #: Only events of these kinds; empty: of all.
+    kinds: tuple[str, ...] = ()
+    #: Only events of the agent of this name, in either case.
+    agent: str | None = None
+    run: int | None = None
     newest: bool = False
 
 
 class Depths(Record):
-    """How many items there are."""
+    """Numbers of items."""
 
     by_status: Mapping[str, int]
-    #: Of those, the ones that wait for the answer of a person.
+    #: The ones among those that wait for a person's answer.
     asking: Mapping[str, int]
     depth_by_priority: Mapping[int, int]
     oldest_pending_us: int | None
 
     @property
     def shown(self) -> Mapping[str, int]:
-        """By status as people see it: one that asks is neither pending nor waiting."""
+        """The numbers by displayed status: an item with a question is neither pending nor waiting."""
         found = {status: n - self.asking.get(status, 0) for status, n in self.by_status.items()}
         found["asking"] = sum(self.asking.values())
         return {status: n for status, n in found.items() if n}
 
 
 class Figures(Depths):
-    """What the database counts for `stats`."""
+    """The database's counts for `stats`."""
 
     now_us: int
-    #: How far back the events below reach: as far as asked, or as far as the newest `EVENTS_MAX` go.
+    #: The span of the events below: the requested one, or that of the newest `EVENTS_MAX`.
     window_us: int
     #: Events in the window by kind and reason.
     counts: Mapping[tuple[str, str], int]
     #: Items that failed for good in the window.
     failed_items: int
-    #: Runs in the window: name of the group, kind of event, how many, and how many items failed with them.
+    #: Runs in the window: name of the group, kind of event, number, and number of items that failed with
+    #: them.
     groups: Sequence[tuple[str | None, str, int, int]]
     #: The newest spans in the window, sorted: lock durations of ended runs, times to a first claim.
     lock_us: Sequence[int]
@@ -224,7 +315,7 @@ class Figures(Depths):
 
 
 class Finding(Record):
-    """One invariant checked, with the rows that break it."""
+    """A checked invariant, with the rows that violate it."""
 
     name: str
     promise: str
@@ -232,70 +323,100 @@ class Finding(Record):
     broken: tuple[str, ...] = ()
 
 
-class Outcome(NamedTuple):
-    """What a piece of work gave, or the error that it ended with."""
+class CallOutcome(NamedTuple):
+    """The result of a piece of work, or its error."""
 
     value: Any
     error: BaseException | None = None
 
 
-def outcome_of(work: Callable[[], Any]) -> Outcome:
-    """Do a piece of work, and keep its error."""
+def outcome_of(work: Callable[[], Any]) -> CallOutcome:
+    """Run a piece of work and catch its error."""
     try:
-        return Outcome(work())
+        return CallOutcome(work())
     except Exception as error:
-        return Outcome(None, error)
+        return CallOutcome(None, error)
+
+
+class OpenDatabase(Migrator, Protocol):
+    """The operations on a whole database, for a server and an operator."""
+
+    #: Its statements, read when first used.
+    sql: Statements
+
+    #: Raises unless the store can be written now.
+    def probe(self) -> None: ...
+    #: Raises `StoreUnavailable` if a pooler in between prevents a server from working.
+    def check_sessions(self) -> None: ...
 
 
 class Store(Protocol):
     """A database behind Interlock."""
 
     @property
+    def database(self) -> OpenDatabase: ...
+    @property
     def timing(self) -> Timing: ...
 
     # -- writing
     def tickets(self, count: int) -> list[int]: ...
-    #: `note` makes, from the decision, the answer that is kept with it; `Repeated` if there was one already.
-    def transact(self, load: Load, build: Build, note: Note | None = None) -> Decision: ...
-    #: Start up to `wish.limit` ready items, overtaking owners that cannot start if there are too few. With
-    #: `due_first`, start nothing while some item's time has come. With `note`, which makes the answer that is
-    #: kept with what was claimed, perhaps fewer than could start.
-    def claim(self, wish: Claim, *, due_first: bool, note: Note | None = None) -> ClaimAnswer: ...
+    #: `note` makes the stored answer from the decision. Raises `Repeated` if one is already stored.
+    def transact(self, load: Load, build: Build, note: Note | None = None) -> LedgerChanges: ...
+    #: Start up to `claim.limit` ready items. If there are too few, overtake owners that cannot start. With
+    #: `due_first`, start nothing while an item is due. With `note`, which makes the stored answer, perhaps
+    #: start fewer than possible.
+    def claim(self, claim: Claim, *, due_first: bool, note: Note | None = None) -> ClaimAnswer: ...
 
-    #: Whether several pieces of work gain from one commit.
+    #: Claim for several in one transaction, each after what is due was moved. None for a claim that started
+    #: nothing or needs more than one look: it has to be asked by itself.
+    def claim_each(self, claims: Sequence[tuple[Claim, Note | None]]) -> list[ClaimAnswer | None]: ...
+
+    #: End runs, then claim in the same transaction if one was ended; the room that they leave counts. It
+    #: overtakes no owner, moves nothing that is due and may pass over what others lock: a claim by itself may
+    #: find more. If the claim fails, the ends are written without it. `note` gets both.
+    def finish_and_claim(
+        self, load: Load, build: Build, claim: Claim, note: Note | None = None
+    ) -> EndsAndClaim: ...
+
+    #: Whether sharing a commit pays.
     shares_commits: bool
 
-    #: Carry out pieces of work one by one, each whole or not at all, and commit them at once where that is a
-    #: gain. None may wait for anybody.
-    def together(self, works: Sequence[Callable[[], Any]]) -> list[Outcome]: ...
-    #: The items whose current runs have these handles, kept for another span.
-    def renew(self, wishes: Sequence[Renewal]) -> dict[Handle, Item]: ...
-    #: Count refused writes; gives how the runs ended that had these handles.
+    #: Carry out pieces of work one by one, each atomically, and commit them together where that pays. None
+    #: may wait for another caller.
+    def together(self, works: Sequence[Callable[[], Any]]) -> list[CallOutcome]: ...
+    #: Whether this thread is inside a transaction to which all its calls belong.
+    @property
+    def in_transaction(self) -> bool: ...
+
+    #: Renew the leases of the current runs with these handles; gives their items.
+    def renew(self, renewals: Sequence[Renewal]) -> dict[Handle, Item]: ...
+    #: Count refused writes; gives the ends of the runs with these handles.
     def refuse(self, handles: Sequence[Handle], wanted: str) -> dict[Handle, RunRecord]: ...
-    #: Write the named parts of an agent and leave the others as they are; `wall_us` ends a wall. Gives the
-    #: agent as it is then, from which `line` makes the line of history.
+    #: Write the named parts of an agent. The others are unchanged; `wall_us` ends a quota limit. Gives the
+    #: new state of the agent, from which `line` makes the event.
     def set_agent(self, agent: Agent, named: Sequence[str], line: Callable[[Agent], Event]) -> Agent: ...
     def set_pool(self, name: str, max_concurrency: int, event: Event) -> Pool: ...
-    #: False, and nothing is changed, while something uses it.
+    #: False, and nothing is changed, while the agent is in use.
     def remove_agent(self, key: str, event: Event) -> bool: ...
     def remove_pool(self, name: str, event: Event) -> bool: ...
-    #: Gives how long it may make no claim before its items can be overtaken, as it was set.
+    #: Record an agent's presence; gives its setting for how long it may be silent before its items are
+    #: overtaken.
     def see_agent(self, key: str, name: str) -> float | None: ...
     def pause_project(self, project: str, why: str | None, event: Event) -> None: ...
     def set_mode(self, rule: ModeRule, event: Event) -> None: ...
-    #: Gives the block as it is then; nothing is written if the same one is there already.
+    #: Add a block; gives its new state. An existing equal block is unchanged.
     def block(self, block: Block, event: Event) -> Block: ...
-    #: Remove the blocks of a lane or an item, or only the one by a blocker; gives the blockers.
+    #: Remove all blocks of a lane or an item, or only the one by a blocker; gives the blockers.
     def unblock(self, lane: str, item: ItemId, blocker: str | None, event: Event) -> list[str]: ...
     #: Also forgets the blocks of items that have ended.
     def forget_keys(self, limit: int) -> int: ...
-    def see_worker(self, worker: Worker) -> None: ...
-    #: Forget one that ended, and some that were silent for long.
+    def see_workers(self, workers: Sequence[WorkerRecord]) -> None: ...
+    #: Delete an ended worker, and some that were silent for long.
     def forget_workers(self, gone: str | None) -> None: ...
     def begin_mark(self, name: str, seq: int) -> None: ...
-    #: True for one caller: the mark is where it was, and nobody has leased it.
-    def lease_mark(self, mark: Mark, token: int, lease_s: float) -> bool: ...
-    #: Only by the token of the lease; the lease ends, or keeps others away for a while.
+    #: True for one caller only, if the mark is unmoved and not leased.
+    def lease_mark(self, mark: NoticeMark, token: int, lease_s: float) -> bool: ...
+    #: Move a mark by the token of its lease. The lease ends, or keeps others away for a while.
     def move_mark(
         self,
         name: str,
@@ -306,14 +427,16 @@ class Store(Protocol):
         wait_s: float = 0.0,
         event: Event | None = None,
     ) -> bool: ...
-    #: Run numbers go on above a fence of this store's lineage, armed at that time, which this run met; false
-    #: if another store gives out numbers in this one's name.
-    def leap(self, past: int, *, armed_us: int, run: int, lane: str | None) -> bool: ...
-    #: Of the next items behind `after`, let those go that ended before a time and that nothing needs, each
-    #: with what it absorbed; or only count them. Of the next plans, those without a dead letter.
+    #: Continue run numbers above a fence of this store's lineage, armed at that time, which this run met.
+    #: False if another store gives out numbers in this one's name.
+    def skip_runs(self, past: int, *, armed_us: int, run: int, lane: str | None) -> bool: ...
+    #: Among the next items after `after`, delete or only count those that ended before a time and that
+    #: nothing needs, each with the items that it absorbed. Among the next plans, those without a dead letter.
     def prune_items(self, before_us: int, after: int, limit: int, *, really: bool) -> Pruned: ...
     def prune_plans(self, before_us: int, after: int, limit: int, *, really: bool) -> Pruned: ...
-    #: Give the space of what went back to the disk, if the database does not by itself.
+    #: Delete these items and plans with all their rows. They have ended, and no other item refers to them.
+    def erase(self, items: Sequence[ItemId], plans: Sequence[PlanId]) -> None: ...
+    #: Free the disk space of deleted rows, if the database does not by itself.
     def vacuum(self) -> None: ...
 
     # -- GitHub
@@ -322,98 +445,117 @@ class Store(Protocol):
 
     # -- access through a server
     @property
-    def access(self) -> Access: ...
+    def access(self) -> AccessStore: ...
 
     # -- monitoring
     @property
     def meter(self) -> Meter: ...
 
     # -- reading
-    #: Whatever `work` reads is of one moment. It must not write, may be repeated, and has no other inside.
+    #: Run `work` on one snapshot. It must not write, may be repeated, and must not be nested.
     def at_once(self, work: Callable[[], T]) -> T: ...
     def now_us(self) -> int: ...
     def due(self, limit: int) -> list[ItemId]: ...
-    #: Lanes behind `after`, in their order, that have a line and no owner, or an owner that contradicts their
-    #: gate; and where the next look begins.
+    #: Lanes after `after`, in order, with a line and no owner, or with an owner that contradicts their gate;
+    #: and where the next search begins.
     def stranded(self, after: str, limit: int) -> tuple[list[str], str]: ...
     def item(self, item: ItemId) -> Item | None: ...
-    #: Those of them that are there.
+    #: The existing ones of these items.
     def named_items(self, items: Sequence[ItemId]) -> dict[ItemId, Item]: ...
     def items(self, query: ItemQuery) -> list[Item]: ...
-    #: Those whose newest link says this of its checks, the newest first; with None those of whose checks
-    #: nothing is known. So many links, or items, are looked through at most.
+    #: Items whose newest link has this outcome of checks, the newest first. None selects an unknown outcome.
+    #: At most `looked` links, or items, are searched.
     def items_by_checks(self, query: ItemQuery, ci: str | None, looked: int) -> list[Item]: ...
     def payloads(self, items: Sequence[ItemId]) -> dict[ItemId, str]: ...
     def messages(self, item: ItemId, after: int, limit: int) -> list[StoredMessage]: ...
     def runs(self, item: ItemId) -> list[RunRecord]: ...
-    #: Whose runs these are, live or ended. A handle that no run has is left out.
+    #: The agents of these runs, live or ended. An unknown handle is left out.
     def run_agents(self, handles: Sequence[Handle]) -> dict[Handle, str]: ...
-    #: The newest first. Of those that go on and of those that ended the newest `RUNS_MAX` are looked at.
-    def recent_runs(self, lane: str | None, worker: str, limit: int) -> list[RecentRun]: ...
+    #: Recent runs, the newest first. The newest `RUNS_MAX` live runs and as many ended ones are searched;
+    #: with `until_us` those that started before it.
+    def recent_runs(self, query: RunQuery) -> list[RecentRun]: ...
     def events(self, query: EventQuery) -> list[StoredEvent]: ...
-    #: What waits for an agent is counted up to 1,000.
+    #: Items that wait for an agent are counted up to 1,000.
     def agent(self, key: str) -> Agent | None: ...
     def agents(self) -> list[Agent]: ...
+    #: Names that items in a queue or a line give and that no agent has, with how many items, counted to 1,000
+    #: in each. Up to `NAMES_MAX` names are visited.
+    def unknown_agents(self, limit: int) -> list[tuple[str, int]]: ...
     def pools(self) -> list[Pool]: ...
-    def lanes(self, prefix: str, limit: int) -> list[LaneRow]: ...
+    #: Held lanes and lanes with a line, by name. With a number up to `LANES_MAX` lanes are searched.
+    def lanes(self, query: LaneQuery) -> list[LaneRow]: ...
     #: The active item that holds a lane, or an observed one that keeps it from opening.
     def owner(self, lane: str) -> Item | None: ...
-    #: The first of its line, in order.
+    #: The first items of a lane's line, in order.
     def line(self, lane: str, limit: int) -> list[Item]: ...
-    #: The unfinished items of a lane in any order: its owner, the first of its line, and those that wait for
-    #: a time or for tasks; up to a limit of each.
+    #: The unfinished items of a lane in any order, up to a limit of each kind: its owner, the first of its
+    #: line, and those that wait for a time or for tasks.
     def on_lane(self, lane: str, limit: int) -> list[Item]: ...
     def modes(self) -> tuple[ModeRule, ...]: ...
-    def worker(self, name: str) -> Worker | None: ...
-    def workers(self, limit: int) -> list[Worker]: ...
-    def mark(self, name: str) -> Mark | None: ...
+    def worker(self, name: str) -> WorkerRecord | None: ...
+    def workers(self, limit: int) -> list[WorkerRecord]: ...
+    def mark(self, name: str) -> NoticeMark | None: ...
     def paused_projects(self) -> dict[str, str]: ...
     #: The oldest first.
     def blocks(self, limit: int) -> list[Block]: ...
-    #: Those of a lane and of items.
+    #: The blocks of a lane and of items.
     def blocks_of(self, lane: str | None, items: Sequence[ItemId]) -> list[Block]: ...
-    #: Lanes with their gates, in the order of the lanes; of one series or of all.
+    #: Lanes with their gates, in order of the lanes; of one series or of all.
     def gates(self, series: str | None, limit: int) -> list[tuple[str, Gate]]: ...
-    #: Those of these lanes that have one.
+    #: The gates of these lanes. Lanes without a gate are left out.
     def gates_of(self, lanes: Sequence[str]) -> dict[str, Gate]: ...
-    #: How many go before an item, counted to `AHEAD_MAX` at most.
+    #: The number of items ahead of an item, counted up to `AHEAD_MAX`.
     def ahead_of(self, item: Item) -> int: ...
-    #: What the rules would read, but for plans, if the item or the owner of its lane ended now. No lock.
+    #: The rows that the rules would read, except plans, if the item or its lane's owner ended now. It locks
+    #: nothing.
     def look(self, item: ItemId) -> Snapshot: ...
-    #: The agents named, and those that are limited in any way, at most `AGENTS_MAX`.
+    #: The named agents, and those with any limit, at most `AGENTS_MAX`.
     def limited_agents(self, named: Sequence[str]) -> list[Agent]: ...
-    #: The signs of life of the agents named that are known.
-    def presence(self, agents: Sequence[str]) -> dict[str, Presence]: ...
-    #: Lanes with a line whose owner waits for an agent that is unknown, cannot do it or is gone, with the
-    #: owner and its agent; of the first `LINES_MAX` lines, up to a limit.
+    #: The presence of the named agents. Unknown ones are left out.
+    def presence(self, agents: Sequence[str]) -> dict[str, AgentPresence]: ...
+    #: Lanes with a line whose owner waits for an agent that is unknown, unable or gone, with the owner and
+    #: its agent. Only the first `LINES_MAX` lines are searched, up to a limit.
     def stalled(self, limit: int) -> list[tuple[str, ItemId, str]]: ...
-    #: The edges to a task that are not satisfied, broken ones first, at most `AHEAD_MAX`.
+    #: The unsatisfied edges to a task, broken ones first, at most `AHEAD_MAX`.
     def needs(self, item: ItemId) -> list[Need]: ...
+    #: The next items to be claimed, without those whose agent is paused or at a quota limit. Only the first
+    #: `QUEUES_MAX` queues are searched.
+    def upcoming(self, limit: int) -> list[Item]: ...
+    #: Items whose run has a lease, the earliest deadline first, among `DEADLINES_MAX` items with a deadline.
+    def expiring(self, limit: int) -> list[Item]: ...
+    #: Items that only the gate of their lane holds back, in order of their lanes.
+    def gated(self, limit: int) -> list[Item]: ...
+    #: Plans with an open edit cycle, the earliest deadline first.
+    def open_cycles(self, limit: int) -> list[Plan]: ...
     def depths(self) -> Depths: ...
-    #: It reads the events of the window, up to the newest `EVENTS_MAX`.
+    #: The figures for `stats`, from the events of the window, up to the newest `EVENTS_MAX`.
     def figures(self, window_us: int, by: str | None = None) -> Figures: ...
     def findings(self) -> list[Finding]: ...
     #: The name of this store, and the stores that it comes from.
     def lineage(self) -> Lineage: ...
-    #: Where this store was copied to, if it is sealed: it shows what was there before.
+    #: Where this store was copied to, if it is sealed. A sealed store shows its old state.
     def sealed_for(self) -> str | None: ...
     def plan(self, plan: PlanId) -> Plan | None: ...
-    def plans(self, *, ended: bool, limit: int) -> list[Plan]: ...
+    def plans(self, query: PlanQuery) -> list[Plan]: ...
     def tasks(self, plan: PlanId, *, removed: bool = False) -> list[tuple[Task, Item]]: ...
+    #: Tasks with these statuses after an item, in order of arrival.
+    def task_page(
+        self, plan: PlanId, statuses: Sequence[str], after: int, limit: int
+    ) -> list[tuple[Task, Item]]: ...
     def edges(self, plan: PlanId) -> list[Edge]: ...
     def revisions(self, plan: PlanId, after: int, limit: int) -> list[Revision]: ...
     def completions(self, plan: PlanId, after: int) -> list[StoredCompletion]: ...
-    #: How long the ended runs of each task took; tasks without one are left out.
+    #: The total time of each task's ended runs. Tasks without one are left out.
     def work_us(self, plan: PlanId) -> dict[ItemId, int]: ...
     def stopping(self, limit: int) -> list[ItemId]: ...
-    #: Items that wait for the answer of a person, oldest first.
+    #: Items that wait for a person's answer, the oldest first.
     def asking(self, limit: int) -> list[Item]: ...
-    #: Items whose runs are external, the longest first.
+    #: Items with external runs, the longest running first.
     def external(self, limit: int) -> list[Item]: ...
     #: Items that wait for a person, the oldest first.
     def stopped(self, limit: int) -> list[Item]: ...
 
     # -- waiting
-    def wait_for_work(self, wish: Claim, timeout_s: float) -> bool: ...
+    def wait_for_work(self, claim: Claim, timeout_s: float) -> bool: ...
 
     def close(self) -> None: ...

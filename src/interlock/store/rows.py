@@ -1,4 +1,4 @@
-"""Rows to values and back, the same for both databases. Column order is that of `ITEM_COLUMNS`."""
+"""Converts rows to values and back, for both databases. Column order is that of `ITEM_COLUMNS`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from interlock.core.claiming import Pool
+from interlock.core.claims import Agent, Pool
 from interlock.core.handles import Handle
 from interlock.core.model import (
     SPEC_FIELDS,
@@ -17,6 +17,8 @@ from interlock.core.model import (
     Gate,
     Item,
     ItemId,
+    Mode,
+    ModeRule,
     Policy,
     Reason,
     RetryLane,
@@ -24,18 +26,19 @@ from interlock.core.model import (
     SenderKind,
     Spec,
     State,
+    Streak,
     Unread,
 )
-from interlock.core.overtaking import Presence
+from interlock.core.overtaking import AgentPresence
 from interlock.core.plans.model import EdgeState, OnCancel, PlanStatus, When
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.store.port import StoredMessage
 
 Row = TypeVar("Row")
-#: How much text one statement takes at most, but for a single row that has more.
+#: The most text in one statement, except for a single larger row.
 PORTION_CHARS = 1 << 20
-#: A column can only be added behind the others: the newest of the spec are behind those of the state, and
-#: those of the state that are newer still are last.
+#: A column can only be added at the end: the newest of the spec are after those of the state, and still newer
+#: ones of the state are last.
 _NEWER, _NEWEST = 2, 5
 ITEM_COLUMNS = (
     SPEC_FIELDS[:-_NEWER] + STATE_FIELDS[:-_NEWEST] + SPEC_FIELDS[-_NEWER:] + STATE_FIELDS[-_NEWEST:]
@@ -47,7 +50,7 @@ _STATUS = {s.value: s for s in ItemStatus}
 _RUN_STATUS = {s.value: s for s in RunStatus}
 _KIND = {k.value: k for k in EventKind}
 _RUN_FROM, _RUN_TO = STATE_FIELDS.index("releases"), STATE_FIELDS.index("absorbed_by")
-#: What a run, its releases and its cancel request leave in a state: nothing.
+#: The state's fields of a run, its releases and its cancel request, all empty.
 _NO_RUN = State(status=ItemStatus.COMPLETED)[_RUN_FROM:_RUN_TO]
 _end_values = itemgetter(
     *map(
@@ -56,7 +59,7 @@ _end_values = itemgetter(
     )
 )
 _to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode  # `dumps` would make one a call
-#: A named tuple from its type and all its values. Its constructor is Python code, and batches make thousands.
+#: A named tuple from its type and all its values. Its constructor is slower, and batches create thousands.
 new_tuple: Any = tuple.__new__
 _STATE_AT, _NEWEST_AT = len(SPEC_FIELDS) - _NEWER, ITEM_WIDTH - _NEWEST
 _NEWER_AT = _NEWEST_AT - _NEWER
@@ -66,11 +69,16 @@ _POLICY_AT, _LABELS_AT, _RETRY_LANE_AT, _STATUS_AT, _CANCEL_AT, _FRONT_AT, _GATE
 )
 
 
+def listed(column: Any) -> tuple[Any, ...]:
+    """A list in a column. SQLite returns it as JSON."""
+    return tuple(json.loads(column) if isinstance(column, str) else column)
+
+
 def item_from_row(row: Sequence[Any]) -> Item:
-    """An item from a row that begins with all its columns; labels come as a list, or as none."""
+    """An item from a row that begins with all its columns."""
     values = list(row)
     values[_POLICY_AT] = _POLICY[values[_POLICY_AT]]
-    values[_LABELS_AT] = tuple(values[_LABELS_AT] or ())
+    values[_LABELS_AT] = listed(values[_LABELS_AT]) if values[_LABELS_AT] else ()
     values[_RETRY_LANE_AT] = _RETRY_LANE[values[_RETRY_LANE_AT]]
     values[_STATUS_AT] = _STATUS[values[_STATUS_AT]]
     values[_CANCEL_AT] = _STATUS[values[_CANCEL_AT]] if values[_CANCEL_AT] else None
@@ -84,19 +92,19 @@ def item_from_row(row: Sequence[Any]) -> Item:
 
 
 def item_row(item: Item, labels: str | None) -> tuple[Any, ...]:
-    """All columns of an item, with its labels in the form the database keeps."""
+    """All columns of an item, with its labels in the database's form."""
     spec, state = item
     start = (*spec[:_LABELS_AT], labels, *spec[_LABELS_AT + 1 : -_NEWER])
     return (*start, *state[:-_NEWEST], *spec[-_NEWER:], *state[-_NEWEST:])
 
 
 def state_row(item: Item) -> tuple[Any, ...]:
-    """What `update_item` takes: the id, the whole state, and the attempts a retry granted."""
+    """The parameters of `update_item`: the id, the whole state, and the attempts that a retry granted."""
     return (item.spec.id, *item.state, item.spec.max_attempts)
 
 
 def spec_row(item: Item, labels: str | None) -> tuple[Any, ...]:
-    """What `update_spec` takes, with the labels in the form the database keeps."""
+    """The parameters of `update_spec`, with the labels in the database's form."""
     spec = item.spec
     return (
         spec.id,
@@ -115,42 +123,80 @@ def spec_row(item: Item, labels: str | None) -> tuple[Any, ...]:
 
 
 def gate_row(lane: str, gate: Gate | None, exempt: Any) -> tuple[Any, ...]:
-    """What `set_gate` takes, with the exempt types in the form the database keeps."""
+    """The parameters of `set_gate`, with the exempt types in the database's form."""
     return (lane, *((None,) * 4 if gate is None else (gate.series, gate.open, exempt, gate.at_us)))
 
 
 def pool_from_row(row: Sequence[Any]) -> Pool:
-    """A pool; its agents come as a list."""
     name, most, running, agents = row
-    return Pool(name=name, max_concurrency=most, running=running, agents=tuple(agents))
+    return Pool(name=name, max_concurrency=most, running=running, agents=listed(agents))
+
+
+def agent_from_row(row: Sequence[Any]) -> Agent:
+    """An agent from its columns, with or without its counts. An ended quota limit counts as none."""
+    running, pending, pool_max, pool_running, *waiting = row[11:] or (0, 0, None, 0)
+    deferred, oldest_us = waiting or (0, None)
+    return Agent(
+        key=row[0],
+        name=row[1],
+        max_concurrency=row[2],
+        types=listed(row[3]),
+        labels=listed(row[4]),
+        paused_why=row[5],
+        seen_us=row[6],
+        wall_us=row[7],
+        wall_why=row[8] if row[7] is not None else None,
+        pool=row[9],
+        overtake_after_s=row[10],
+        pool_max=pool_max,
+        pool_running=pool_running or 0,
+        running=running,
+        pending=pending,
+        deferred=deferred,
+        oldest_us=oldest_us,
+    )
+
+
+def modes_from_rows(rows: Iterable[Sequence[Any]]) -> tuple[ModeRule, ...]:
+    return tuple(ModeRule(scope=scope, value=value, mode=Mode(mode)) for scope, value, mode in rows)
 
 
 def unclaimed(items: Mapping[ItemId, Item], now_us: int) -> list[ItemId]:
-    """The items whose time to be claimed is over."""
+    """The items whose time limit for a claim has expired."""
     return [i for i, item in items.items() if item.state.claim_by_us is not None and item.overdue(now_us)]
 
 
-def presence_from_rows(rows: Iterable[Sequence[Any]]) -> dict[str, Presence]:
-    """The signs of life of agents, by their keys."""
+def presence_from_rows(rows: Iterable[Sequence[Any]]) -> dict[str, AgentPresence]:
+    """The presence of agents, by key."""
     return {
-        key: Presence(seen_us=seen, worker_us=worker, running=bool(running), overtake_after_s=after_s)
+        key: AgentPresence(seen_us=seen, worker_us=worker, running=bool(running), overtake_after_s=after_s)
         for key, seen, worker, running, after_s in rows
     }
 
 
 def gate_from_row(row: Sequence[Any]) -> Gate:
-    """The gate of a lane; its exempt types come as a list."""
     series, is_open, exempt, at_us = row
-    return Gate(series, bool(is_open), tuple(exempt), at_us)
+    return Gate(series, bool(is_open), listed(exempt), at_us)
+
+
+def remembered(lanes: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    """The lanes' stored data about their runs, under the names of a snapshot."""
+    return {
+        "streaks": {lane: Streak(wakes, run) for lane, wakes, run, *_ in lanes if wakes},
+        "last_agents": {lane: agent for lane, _, _, agent, *_ in lanes if agent is not None},
+        "gates": {lane: gate_from_row(gate) for lane, _, _, _, *gate, _ in lanes if gate[0] is not None},
+        "blocked": frozenset(lane for lane, *_, blocked in lanes if blocked),
+    }
 
 
 def ends_bare(state: State) -> bool:
-    """Whether an item is over and keeps nothing of a run, so that `end_row` says all of its state."""
+    """Whether an item has ended without data of a run, so that `end_row` covers its whole state."""
     return state.ended_us is not None and state[_RUN_FROM:_RUN_TO] == _NO_RUN and state.promoted_from is None
 
 
 def end_row(item: Item) -> tuple[Any, ...]:
-    """What `end_items` takes: the id, what can differ in items that end bare, and the attempts granted."""
+    """The parameters of `end_items`: the id, the fields that differ between bare ends, and granted
+    attempts."""
     return (item.spec.id, *_end_values(item.state), item.spec.max_attempts)
 
 
@@ -160,16 +206,21 @@ def run_from_row(row: Sequence[Any]) -> RunRecord:
 
 
 def by_handle(records: Iterable[RunRecord]) -> dict[Handle, RunRecord]:
-    """Ended runs by their handles; those from before handles were kept have none."""
+    """Ended runs by their handles. Runs from before handles were stored have none."""
     return {Handle(r.run, r.item, r.bits): r for r in records if r.bits is not None}
 
 
 def event_row(event: Event) -> tuple[Any, ...]:
-    """The columns of an event but for its number. Absent details are left out of `data`."""
+    """The columns of an event except its number. Absent details are left out of `data`."""
     if not event.data:
         return (*event[:-1], None)
     data = {k: v for k, v in event.data.items() if v is not None}
     return (*event[:-1], _to_json(data) if data else None)
+
+
+def event_rows(events: Iterable[Event]) -> str:
+    """The parameters of `insert_events`: the columns of events after their time, as JSON."""
+    return _to_json([event_row(event)[1:] for event in events])
 
 
 def event_from_row(row: Sequence[Any]) -> Event:
@@ -197,23 +248,23 @@ def stored_message(row: Sequence[Any]) -> StoredMessage:
 
 
 def unread_message(row: Sequence[Any]) -> Unread:
-    """What the rules must know of an unread message; its numbers may be texts."""
+    """The data of an unread message for the rules. Its numbers may be texts."""
     n, ticket, sender, agent = row
     return Unread(int(n), int(ticket), SenderKind(sender), agent)
 
 
 def spans(rows: Iterable[Sequence[Any]]) -> dict[str, list[int]]:
-    """Spans of the window by what they measure, sorted."""
+    """The spans of the window by their measure, sorted."""
     lock_us: list[int] = []
     to_claim_us: list[int] = []
     for kind, span_us in rows:
-        # A clock that was set back between two events makes no span of less than nothing.
+        # A clock that was set back between two events gives no negative span.
         (to_claim_us if kind == "run.started" else lock_us).append(max(0, span_us))
     return {"lock_us": sorted(lock_us), "to_claim_us": sorted(to_claim_us)}
 
 
 def first_since(low: int, high: int, since_us: int, probe: Callable[[int], Sequence[int]]) -> int:
-    """The first event number at or after a time, by halving: event times grow with their numbers."""
+    """The first event number at or after a time, by bisection: event times grow with their numbers."""
     while low < high:
         middle = (low + high) // 2
         seq, at_us = probe(middle)
@@ -225,16 +276,16 @@ def first_since(low: int, high: int, since_us: int, probe: Callable[[int], Seque
 
 
 def columns(rows: Sequence[Sequence[Any]], width: int) -> list[str]:
-    """Rows turned into one PostgreSQL array literal a column, for set-based statements.
+    """One PostgreSQL array literal for each column of some rows, for set-based statements.
 
-    The driver's own array dumper took a third of a finish. A column without a value becomes an empty
-    array, which `unnest` fills up with nulls.
+    The driver's own array dumper took a third of the time of a finish. A column without a value becomes an
+    empty array, which `unnest` fills with nulls.
     """
     return [array(column) for column in zip(*rows, strict=True)] if rows else ["{}"] * width
 
 
 def portions(rows: Sequence[Row], chars: Callable[[Row], int]) -> Iterator[Sequence[Row]]:
-    """The rows in portions of at most `PORTION_CHARS` characters of text, or of one row."""
+    """Split rows into portions of at most `PORTION_CHARS` characters of text, or of one row."""
     start = size = 0
     for n, row in enumerate(rows):
         more = chars(row)
@@ -246,7 +297,7 @@ def portions(rows: Sequence[Row], chars: Callable[[Row], int]) -> Iterator[Seque
 
 
 def all_same(values: Sequence[Any]) -> bool:
-    """Whether all of some values, if there are any, equal the first."""
+    """Whether all values equal the first, also if there are none."""
     return not values or values.count(values[0]) == len(values)
 
 
@@ -260,13 +311,13 @@ def array(column: Sequence[Any]) -> str:
     kinds = set(map(type, column))
     if kinds == {int}:
         return "{" + ",".join(map(str, column)) + "}"
-    # A number that equals another kind of number must not be found under its name.
+    # A number must not be found under an equal number of another type.
     of = _LITERALS.__getitem__ if kinds <= _TEXTS else _element
     return "{" + ",".join(map(of, column)) + "}"
 
 
 class _Literals(dict[str | None, str]):
-    """Texts as elements of an array; the short ones of a batch are mostly the same few."""
+    """Caches texts as array elements. The short texts of a batch are mostly the same few."""
 
     def __missing__(self, text: str | None) -> str:
         if text is None:

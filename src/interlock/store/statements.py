@@ -1,4 +1,4 @@
-"""SQL by file name: one statement a file, whose first line says what it promises."""
+"""SQL by file name: one statement in each file. Its first line states its promise."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Statements:
     """The statements of one backend, read when first used."""
 
     def __init__(self, backend: str, prepare: Callable[[str], str] = str) -> None:
-        """`prepare` turns a text into what the driver takes."""
+        """`prepare` converts a text for the driver."""
         self._folder = _ROOT / backend / "sql"
         self._prepare = prepare
-        #: What a statement of this process names where it says `{schema}`.
+        #: The value for `{schema}` in statements of this process.
         self.schema = known_version(backend)
         self._texts: dict[str, str] = {}
 
@@ -30,11 +30,11 @@ class Statements:
         return text
 
     def text(self, name: str) -> str:
-        """A statement that `prepare` has left alone."""
+        """A statement before `prepare`."""
         return _read(self._folder / f"{name}.sql", self.schema)
 
     def load(self) -> None:
-        """Read all statements now, for a process that lives long."""
+        """Read all statements now, for a long-lived process."""
         for file in self._folder.rglob("*.sql"):
             name = file.relative_to(self._folder).with_suffix("").as_posix()
             if not name.startswith(("migrations/", "doctor/")):
@@ -43,7 +43,7 @@ class Statements:
 
     @cached_property
     def checks(self) -> dict[str, str]:
-        """The doctor's questions by name: each gives the rows that break one invariant."""
+        """The doctor's checks by name. Each returns the rows that violate one invariant."""
         return _checks(self._folder / "doctor")
 
 
@@ -72,7 +72,7 @@ def promise(text: str) -> str:
     return text.partition("\n")[0].removeprefix("--").strip()
 
 
-def mending(text: str) -> str:
-    """The line of a check that says how to mend what it finds."""
+def mend_hint(text: str) -> str:
+    """The line of a check that says how to repair its findings."""
     lines = (line.removeprefix("-- mend:") for line in text.splitlines() if line.startswith("-- mend:"))
     return next(lines, "").strip()

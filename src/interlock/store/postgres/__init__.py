@@ -1,1 +1,1 @@
-"""The store for many machines: PostgreSQL through psycopg and a pool."""
+"""The store for several machines: PostgreSQL through psycopg and a pool."""

@@ -1,82 +1,92 @@
-"""Claims on PostgreSQL: one statement that starts ready items, and overtaking where that finds too few.
+"""Claims on PostgreSQL. A claim locks no lane and never waits for rows. Its steps:
 
-A claim takes no lane and never waits for rows. An agent with a limit is locked first, and before it the pool
-whose capacity it shares; their runs are counted by later statements, so that the limits hold. The agent's
-limits are remembered from its last claim: the statement starts nothing if they have changed, and the claim is
-made again within the new ones.
+    claim
+    └─ _claim                  up to three times, as rows that others lock for an instant are skipped
+       ├─ _start_ready         until the agent's current limits are known and every queue was looked at
+       │  └─ _start_unlimited  one statement: `claim`, or `claim_first` where the first item will likely do
+       │     or _start_limited lock pool and agent, count their runs, then the same statement
+       └─ _overtake            if that started too few: a transaction for each item that overtakes
 
-Entries of items that are gone stay in the indexes until a vacuum removes them, and none can while somebody
-holds an old snapshot. So a process that finds a claim slow remembers how far it had to go, and its next
-claims of the same kind look from there on. What becomes ready before that place is found by the next whole
-look: when nothing else is found, and at the latest after a second or twenty times what a whole look takes.
+    claim_each                 `_start_unlimited` for several, in one transaction
 
-Not promised:
-that a claim whose answer was lost reaches its agent; its lease runs out and the item is offered again.
+    finish_and_claim           locks as above, then runs end, then the same statement and one commit
+
+A process caches the limits of an agent from its last claim. If they have changed, the statement starts
+nothing and returns the current ones, and the claim is repeated with those. An agent with a limit is locked
+first, and before it the pool whose capacity it shares. Later statements count their runs, so that the limits
+hold.
+
+A claim that follows the end of runs sees what they leave: their agent's room, and the successors on their
+lanes. Run numbers still grow per lane. The number is drawn after the end, while the lane is locked, and no
+other transaction can draw one for that lane before the commit.
+
+Not promised: that a claim whose answer was lost reaches its agent. Its lease expires and the item is offered
+again.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from interlock.core.claiming import Agent, Claim, has_room, narrowed, with_room
+from interlock.core.claims import Agent, Claim, has_room, narrowed, with_room
 from interlock.core.commands import Overtake
-from interlock.core.model import US_PER_S, Item, ItemId
+from interlock.core.endings import any_accepted
+from interlock.core.errors import StoreBusy
+from interlock.core.ledger import LedgerChanges
+from interlock.core.model import ItemId
 from interlock.core.record import replace
 from interlock.core.row import NamedTuple
 from interlock.store.bulk import in_bulk
-from interlock.store.port import ClaimAnswer, ClaimedItem, Load
-from interlock.store.postgres.database import BEGIN, Database, only, roll_back
-from interlock.store.postgres.statement import Connection
+from interlock.store.port import Build, ClaimAnswer, ClaimedItem, EndsAndClaim, Load
+from interlock.store.postgres.database import BEGIN, Database, commit, only, roll_back
+from interlock.store.postgres.scan_starts import FirstItems, ScanStart, ScanStarts
+from interlock.store.postgres.statement import StatementConnection
 from interlock.store.postgres.transactions import REQUESTS, Transactions, repeated
-from interlock.store.rows import ITEM_COLUMNS, item_from_row, new_tuple
+from interlock.store.rows import ITEM_COLUMNS, agent_from_row, item_from_row, new_tuple
 
 if TYPE_CHECKING:
-    from interlock.store.access_port import Note
+    from interlock.store.access import Note, RepeatableRequest
 
 #: The columns of `claim` before those of the item.
 _AHEAD = 4
 _QUEUE_ORDER = itemgetter(_AHEAD + ITEM_COLUMNS.index("sort_key"), _AHEAD + ITEM_COLUMNS.index("id"))
-#: How long to wait before looking again when ready rows were locked by others.
+#: The waits before another try when others had locked the ready rows.
 _AGAIN_S = (0.002, 0.01)
 
 
-#: A claim that takes longer on the server remembers how far it had to go.
-SLOW_US = 10_000
-#: Whole looks are made this often, and take no more than one part in `WHOLE_LOOK_PART` of the time.
-WHOLE_LOOK_S = 1.0
-WHOLE_LOOK_PART = 20
-#: Of how many kinds of claims a process remembers it; those of one agent are mostly of one kind.
-_FRONTS_MAX = 100
+class _ClaimCall(NamedTuple):
+    """One call of `claim`."""
+
+    claim: Claim
+    due_first: bool
+    note: Note | None
+    #: Look at the first item only, whatever its queue.
+    first: bool = False
+    #: Start nothing unless the runs have ended whose end was sent before, in the same transaction.
+    behind_end: bool = False
 
 
-class _Front(NamedTuple):
-    """Where claims of one kind begin to look, until the next whole look."""
-
-    sort_key: int
-    #: One item of each queue in which something was found, whatever has become of it since.
-    items: tuple[ItemId, ...]
-    #: The store's time at the last whole look, for what is due since then.
-    since_us: int
-    until_s: float
-
-
-class _Found(NamedTuple):
-    """What one claim statement gave."""
+class _ClaimResult(NamedTuple):
+    """The result of one claim statement."""
 
     claimed: list[ClaimedItem]
+    #: Whether an item is due that the caller wanted to be moved first.
     due: bool
-    #: A deferred item is for this agent or for anyone, and might overtake.
+    #: Whether a deferred item for this agent or for anyone might overtake.
     rivals: bool
+    #: The current agent.
     agent: Agent | None
-    #: How long the server looked.
+    #: The time that the server's scan took.
     took_us: int = 0
+    #: Whether only the first item was looked at, and did not fit.
+    missed: bool = False
 
 
 class Claims:
@@ -86,183 +96,284 @@ class Claims:
         self._database = database
         self._transactions = transactions
         self._agents: dict[str, Agent | None] = {}
-        self._fronts: dict[Claim, _Front] = {}
-        self.slow_us = SLOW_US
-        self.clock: Callable[[], float] = time.monotonic
+        self.scan_starts = ScanStarts()
+        self.first_items = FirstItems()
 
-    def claim(self, wish: Claim, *, due_first: bool, note: Note | None = None) -> ClaimAnswer:
-        """Start up to `wish.limit` ready items. With a note, what one transaction starts."""
+    def claim(self, claim: Claim, *, due_first: bool, note: Note | None = None) -> ClaimAnswer:
+        """Start up to `claim.limit` ready items. With a note, all in one transaction, perhaps fewer."""
         try:
-            return self._claim(wish, note, due_first=due_first)
+            return self._claim(_ClaimCall(claim, due_first, note))
         except psycopg.errors.UniqueViolation as error:
             if error.diag.constraint_name != REQUESTS:
                 raise
             raise repeated() from None
 
-    def _claim(self, wish: Claim, note: Note | None, *, due_first: bool) -> ClaimAnswer:
+    def claim_each(self, claims: Sequence[tuple[Claim, Note | None]]) -> list[ClaimAnswer | None]:
+        """Start ready items for several in one transaction. None for a claim that started nothing, whose
+        agent is limited, or whose first look is not at the whole queue."""
+        calls = [_ClaimCall(claim, due_first=True, note=note) for claim, note in claims]
+        try:
+            return self._database.persistently(partial(self._start_each, calls))
+        except psycopg.errors.UniqueViolation as error:
+            if error.diag.constraint_name != REQUESTS:
+                raise
+            raise repeated() from None
+
+    def finish_and_claim(
+        self, load: Load, build: Build, claim: Claim, note: Note | None = None
+    ) -> EndsAndClaim:
+        """End runs, then start up to `claim.limit` ready items in the same transaction."""
+        call = _ClaimCall(claim, due_first=False, note=note)
+        rest = _ClaimAfterEnds(self._database, self, self._transactions, call, self._known(claim.agent))
+        try:
+            decision = self._transactions.transact(rest.locking(load), build, rest=rest)
+        except (StoreBusy, psycopg.DatabaseError):
+            # Nothing was written. The ends do not need the claim; if the fault is theirs, they fail again.
+            alone = None if note is None else lambda ends: note(EndsAndClaim(ends))
+            return EndsAndClaim(self._transactions.transact(load, build, alone))
+        found = rest.result()
+        if found is not None:
+            self._agents[claim.agent] = found.agent
+            self.scan_starts.remember(
+                claim, rest.scan_start, [each.item for each in found.claimed], found.took_us
+            )
+            self.first_items.remember(claim, found=found.missed or bool(found.claimed), missed=found.missed)
+        return EndsAndClaim(decision, found.claimed if found is not None else ())
+
+    def _known(self, agent: str) -> Agent | None:
+        """The agent as the last claim of this process found it; before the first one, as it is."""
+        if agent not in self._agents:
+            whose = {"agent": agent, "now_us": self._database.given_now()}
+            rows = self._database.persistently(lambda: self._database.ask("lock_agent", whose))
+            self._agents[agent] = next(map(agent_from_row, rows), None)
+        return self._agents[agent]
+
+    def has_ready(self, claim: Claim) -> bool:
+        """Whether a claim would find an item, locked or not."""
+        rows = self._database.persistently(lambda: self._database.ask("has_ready", filters(claim)))
+        return bool(only(rows[0]))
+
+    def _claim(self, call: _ClaimCall) -> ClaimAnswer:
         for again_s in (*_AGAIN_S, None):
-            found = self._database.persistently(partial(self._within_limits, wish, note, due_first=due_first))
+            claim, due_first, note = call.claim, call.due_first, call.note
+            found = self._database.persistently(partial(self._start_ready, call))
             claimed, agent = found.claimed, found.agent
             if found.due and due_first:
                 return ClaimAnswer([], agent, due=True)
-            allowed = narrowed(wish, agent)
+            allowed = narrowed(claim, agent)
             if allowed is None:
                 return ClaimAnswer([], agent)
-            if found.rivals and len(claimed) < wish.limit and (note is None or not claimed):
-                left = wish.limit - len(claimed)
-                claimed += self._overtake(replace(wish, limit=left), replace(allowed, limit=left), note)
-            # A claim passes over rows that somebody has locked for an instant: look whether that was all.
-            if claimed or again_s is None or _capped(agent) or not self.has_ready(allowed):
+            left = claim.limit - len(claimed)
+            if found.rivals and left > 0 and (note is None or not claimed):
+                claimed += self._overtake(replace(claim, limit=left), replace(allowed, limit=left), note)
+            if claimed or again_s is None or _is_limited(agent) or not self.has_ready(allowed):
                 return ClaimAnswer(claimed, agent)
             time.sleep(again_s)
-            wish = replace(wish, limit=1)  # a claim of one item looks into every queue
+            call = call._replace(claim=replace(claim, limit=1))  # a claim of one item reads every queue
         raise AssertionError("the last look always answers")
 
-    def has_ready(self, wish: Claim) -> bool:
-        """Whether a claim would find anything, locked or not."""
-        rows = self._database.persistently(lambda: self._database.ask("has_ready", filters(wish)))
-        return bool(only(rows[0]))
+    # -- starting what is ready -------------------------------------------------------------------
 
-    def _within_limits(self, wish: Claim, note: Note | None, *, due_first: bool) -> _Found:
+    def _start_ready(self, call: _ClaimCall) -> _ClaimResult:
+        """Start ready items within the current limits of the agent."""
+        claim = call.claim
+        missed = False
         while True:
-            known = self._agents.get(wish.agent)
-            capped = _capped(known)
-            front = self._front(wish)
+            known, scan_start = self._agents.get(claim.agent), self.scan_starts.of(claim)
+            first = not missed and scan_start is None and self.first_items.are_worth_a_look(claim)
+            call = call._replace(first=first)
             with self._database.connection() as conn:
-                if capped:
-                    found = self._start_capped(conn, wish, _pool(known), front, note, due_first=due_first)
-                elif note is None:
-                    found = self._start(conn, narrowed(wish, known), wish, known, front, due_first=due_first)
+                if _is_limited(known):
+                    found = self._start_limited(conn, call, _pool(known), scan_start)
+                    were_current = _pool(found.agent) == _pool(known)
                 else:
-                    with self._database.transaction(conn):
-                        found = self._start(
-                            conn, narrowed(wish, known), wish, known, front, due_first=due_first
-                        )
-                        self._keep(conn, note, found.claimed)
-            self._agents[wish.agent] = found.agent
-            self._remember(wish, front, found)
-            if front is not None and not found.claimed and not found.due:
-                continue  # look at all
-            counted = capped and _pool(found.agent) == _pool(known)
-            if found.claimed or counted or _limits(found.agent) == _limits(known):
+                    found = self._start_unlimited(conn, call, known, scan_start)
+                    were_current = _limits(found.agent) == _limits(known)
+            self._agents[claim.agent] = found.agent
+            if found.missed:
+                missed = True
+                continue
+            self.scan_starts.remember(claim, scan_start, [each.item for each in found.claimed], found.took_us)
+            if not first:
+                self.first_items.remember(claim, found=bool(found.claimed), missed=missed)
+            if found.claimed:
+                return found
+            if scan_start is not None and not found.due:
+                continue  # nothing found there: the next scan is a full one
+            if were_current:
                 return found
 
-    def _front(self, wish: Claim) -> _Front | None:
-        front = self._fronts.get(_kind(wish)) if wish.item is None else None
-        return front if front is not None and self.clock() < front.until_s else None
+    def _start_each(self, calls: Sequence[_ClaimCall]) -> list[ClaimAnswer | None]:
+        """Send the claims of agents without a limit together, in one transaction."""
+        sent: dict[int, tuple[Any, Agent | None, ScanStart | None, bool]] = {}
+        found: dict[int, _ClaimResult] = {}
+        is_noted = any(call.note is not None for call in calls)
+        with self._database.connection() as conn:
+            try:
+                with self._database.pipeline(conn):
+                    conn.execute(BEGIN)
+                    for n, call in enumerate(calls):
+                        known, scan_start = (
+                            self._agents.get(call.claim.agent),
+                            self.scan_starts.of(call.claim),
+                        )
+                        allowed = narrowed(call.claim, known)
+                        if allowed is None or _is_limited(known):
+                            continue
+                        first = scan_start is None and self.first_items.are_worth_a_look(call.claim)
+                        cursor = self.send(conn, call._replace(first=first), allowed, known, scan_start)
+                        sent[n] = cursor, known, scan_start, first
+                    if not is_noted:
+                        commit(conn)
+                found = {n: self.found(cursor.fetchall(), known) for n, (cursor, known, *_) in sent.items()}
+                if is_noted:
+                    with self._database.pipeline(conn):
+                        self._transactions.keep(conn, partial(_notes_of, calls), found)
+                        commit(conn)
+            except BaseException:
+                roll_back(conn)
+                raise
+        for n, result in found.items():
+            claim, (_, _, scan_start, first) = calls[n].claim, sent[n]
+            self._agents[claim.agent] = result.agent
+            if result.claimed:
+                items = [each.item for each in result.claimed]
+                self.scan_starts.remember(claim, scan_start, items, result.took_us)
+            if not first:
+                self.first_items.remember(claim, found=bool(result.claimed), missed=False)
+        started = {n: ClaimAnswer(each.claimed, each.agent) for n, each in found.items() if each.claimed}
+        return [started.get(n) for n in range(len(calls))]
 
-    def _remember(self, wish: Claim, front: _Front | None, found: _Found) -> None:
-        """Where the next claim of this kind begins: at the first item that this one started."""
-        found_in = {_queue(c.item): c.item for c in found.claimed}
-        if not found_in or (front is None and found.took_us < self.slow_us):
-            self._fronts.pop(_kind(wish), None)
-            return
-        if front is None:
-            pause_s = max(WHOLE_LOOK_S, WHOLE_LOOK_PART * found.took_us / US_PER_S)
-            started_us = found.claimed[0].item.state.run_started_us or 0
-            front = _Front(0, (), started_us, self.clock() + pause_s)
-        if len(self._fronts) >= _FRONTS_MAX:
-            self._fronts.clear()
-        first = min(c.item.spec.sort_key for c in found.claimed)
-        items = tuple(item.id for item in found_in.values())
-        self._fronts[_kind(wish)] = front._replace(sort_key=first, items=items)
-
-    def _start_capped(
-        self,
-        conn: Connection,
-        wish: Claim,
-        pool: str | None,
-        front: _Front | None,
-        note: Note | None,
-        *,
-        due_first: bool,
-    ) -> _Found:
-        """Lock the rows of pool and agent, count their runs in later statements, start within the room left.
-
-        Nothing starts if the agent was put into another pool meanwhile."""
+    def _start_unlimited(
+        self, conn: StatementConnection, call: _ClaimCall, agent: Agent | None, scan_start: ScanStart | None
+    ) -> _ClaimResult:
+        """Start items for an agent that had no limit: in one statement, or with a note in one transaction."""
+        allowed = narrowed(call.claim, agent)
+        if call.note is None:
+            return self._start(conn, call, allowed, agent, scan_start)
         try:
             with self._database.pipeline(conn):
                 conn.execute(BEGIN)
-                answers = self._lock(conn, wish, pool)
-            agent, counted = _read(answers)
-            allowed = narrowed(wish, agent) if _pool(agent) == pool else None
-            if allowed is not None:
-                allowed = with_room(allowed, agent, *counted)
-            if note is not None:
-                found = self._start(conn, allowed, wish, agent, front, due_first=due_first)
-                self._keep(conn, note, found.claimed)
-                conn.execute("COMMIT")
-                return found
+                cursor = self.send(conn, call, allowed, agent, scan_start)
+            found = self.found(cursor.fetchall(), agent)
             with self._database.pipeline(conn):
-                cursor = self._send(conn, allowed, wish, agent, front, due_first=due_first)
-                conn.execute("COMMIT")
+                self._keep(conn, call.note, found.claimed)
+                commit(conn)
         except BaseException:
             roll_back(conn)
             raise
-        return self._found(cursor.fetchall(), agent)
+        return found
 
-    def _keep(self, conn: Connection, note: Note | None, claimed: list[ClaimedItem]) -> None:
+    def _start_limited(
+        self, conn: StatementConnection, call: _ClaimCall, pool: str | None, scan_start: ScanStart | None
+    ) -> _ClaimResult:
+        """Lock pool and agent, count their runs in later statements, and start items within the remaining
+        limits.
+
+        No item starts if the agent was moved to another pool meanwhile."""
+        try:
+            with self._database.pipeline(conn):
+                conn.execute(BEGIN)
+                answers = self.lock(conn, call.claim, pool)
+            agent, allowed = _within_limits(call.claim, answers, pool)
+            if call.note is None:
+                with self._database.pipeline(conn):
+                    cursor = self.send(conn, call, allowed, agent, scan_start)
+                    commit(conn)
+                return self.found(cursor.fetchall(), agent)
+            found = self._start(conn, call, allowed, agent, scan_start)
+            self._keep(conn, call.note, found.claimed)
+            commit(conn)
+            return found
+        except BaseException:
+            roll_back(conn)
+            raise
+
+    def lock(self, conn: StatementConnection, claim: Claim, pool: str | None) -> list[Any]:
+        """Lock the pool, then the agent. The counts are later statements. Gives the unread answers."""
+        sql, whose = self._database.sql, {"agent": claim.agent, "now_us": self._database.given_now()}
+        if pool is not None:
+            conn.execute(sql["lock_pool"], {"pool": pool})
+        answers = [conn.execute(sql[name], whose, binary=True) for name in ("lock_agent", "count_running")]
+        if pool is not None:
+            answers.append(conn.execute(sql["pool_room"], {"pool": pool}, binary=True))
+        return answers
+
+    def _keep(self, conn: StatementConnection, note: Note | None, claimed: list[ClaimedItem]) -> None:
         if claimed:
             self._transactions.keep(conn, note, claimed)
 
+    # -- the statement ----------------------------------------------------------------------------
+
     def _start(
         self,
-        conn: Connection,
+        conn: StatementConnection,
+        call: _ClaimCall,
         allowed: Claim | None,
-        wish: Claim,
         agent: Agent | None,
-        front: _Front | None = None,
-        *,
-        due_first: bool,
-    ) -> _Found:
-        cursor = self._send(conn, allowed, wish, agent, front, due_first=due_first)
-        return self._found(cursor.fetchall(), agent)
+        scan_start: ScanStart | None = None,
+    ) -> _ClaimResult:
+        rows = conn.fetch(*self.statement(call, allowed, agent, scan_start))
+        return self.found(rows, agent)
 
-    def _send(
+    def send(
         self,
-        conn: Connection,
+        conn: StatementConnection,
+        call: _ClaimCall,
         allowed: Claim | None,
-        wish: Claim,
         agent: Agent | None,
-        front: _Front | None,
-        *,
-        due_first: bool,
+        scan_start: ScanStart | None,
     ) -> Any:
+        """Send the claim, whose answer is read later."""
+        return conn.execute(*self.statement(call, allowed, agent, scan_start), binary=True)
+
+    def statement(
+        self, call: _ClaimCall, allowed: Claim | None, agent: Agent | None, scan_start: ScanStart | None
+    ) -> tuple[str, dict[str, Any]]:
+        """The statement of a claim, with its parameters. `allowed` is the claim within the limits of `agent`;
+        None if it may start nothing."""
+        claim = call.claim
         params = {
-            **filters(allowed or wish),
+            **filters(allowed or claim),
             "limit": allowed.limit if allowed else 0,
-            "due_first": due_first,
-            "worker": wish.worker,
-            "lease_s": wish.lease_s,
-            "external": wish.external,
+            "due_first": call.due_first,
+            "behind_end": call.behind_end,
+            "worker": claim.worker,
+            "lease_s": claim.lease_s,
+            "external": claim.external,
             "default_lease_s": self._database.timing.lease_s,
             "now_us": self._database.given_now(),
-            "front": front.sort_key if front else None,
-            "since_us": front.since_us if front else -1,
-            "seeds": list(front.items) if front else None,
-            "known_max": _limit(agent),
+            "front": scan_start.sort_key if scan_start else None,
+            "since_us": scan_start.since_us if scan_start else -1,
+            "seeds": list(scan_start.items) if scan_start else None,
+            "known_max": agent.max_concurrency if agent else None,
             "known_types": list(agent.types) if agent else [],
             "known_labels": list(agent.labels) if agent else [],
             "known_why": agent.paused_why if agent else None,
             "known_wall": agent.wall_us if agent else None,
             "known_pool": agent.pool if agent else None,
         }
-        return conn.execute(self._database.sql["claim"], params, binary=True)
+        name = "claim_first" if call.first and allowed else "claim"
+        return self._database.sql[name], params
 
     @in_bulk
-    def _found(self, rows: list[tuple[Any, ...]], agent: Agent | None) -> _Found:
-        asked, rivals, took_us = rows[0][:3]
-        if asked is not None:
-            facts = json.loads(asked)
-            there = facts["key"] is not None
-            return _Found([], facts["due"], rivals, _agent_from_facts(facts) if there else None)
+    def found(self, rows: list[tuple[Any, ...]], agent: Agent | None) -> _ClaimResult:
+        """The result of the claim: the started items, or why none started."""
+        if not rows:
+            return _ClaimResult([], False, False, agent, missed=True)
+        refused, rivals, took_us = rows[0][:3]
+        if refused is not None:
+            facts = json.loads(refused)
+            is_known = facts["key"] is not None
+            return _ClaimResult([], facts["due"], rivals, _agent_from_facts(facts) if is_known else None)
         rows.sort(key=_QUEUE_ORDER)
         claimed: list[ClaimedItem] = [new_tuple(ClaimedItem, (item_from_row(r[_AHEAD:]), r[3])) for r in rows]
-        return _Found(claimed, False, rivals, agent, took_us)
+        return _ClaimResult(claimed, False, rivals, agent, took_us)
 
     # -- overtaking -------------------------------------------------------------------------------
 
-    def _overtake(self, wish: Claim, allowed: Claim, note: Note | None) -> list[ClaimedItem]:
+    def _overtake(self, claim: Claim, allowed: Claim, note: Note | None) -> list[ClaimedItem]:
+        """Start items in place of lanes' owners that cannot start. With a note, only one."""
         database = self._database
 
         def work() -> list[ClaimedItem]:
@@ -273,7 +384,7 @@ class Claims:
                     if note is not None and started:
                         break
                     with database.transaction(conn):
-                        overtaken = self._overtake_one(conn, wish, item, owner, gone)
+                        overtaken = self._overtake_one(conn, claim, item, owner, gone)
                         self._keep(conn, note, overtaken)
                     started += overtaken
             return started
@@ -281,11 +392,12 @@ class Claims:
         return database.persistently(work)
 
     def _overtake_one(
-        self, conn: Connection, wish: Claim, item: ItemId, owner: ItemId, gone: str | None
+        self, conn: StatementConnection, claim: Claim, item: ItemId, owner: ItemId, gone: str | None
     ) -> list[ClaimedItem]:
-        """Overtake an owner and start the item; `gone` is the owner's agent, if that alone is the reason."""
-        pool = _pool(self._agents.get(wish.agent))
-        agent, counted = _read(self._lock(conn, wish, pool))
+        """Overtake an owner and start the item. `gone` is the owner's agent, if its absence is the only
+        reason."""
+        pool = _pool(self._agents.get(claim.agent))
+        agent, counted = _read(self.lock(conn, claim, pool))
         if _pool(agent) != pool or not has_room(agent, *counted):
             return []
         decision = self._transactions.decide(
@@ -293,63 +405,127 @@ class Claims:
             Load(items=(item, owner), presence=() if gone is None else (gone,)),
             Overtake(item=item, owner=owner, gone=gone is not None),
         )
-        allowed = narrowed(replace(wish, item=item, limit=1), agent)
+        allowed = narrowed(replace(claim, item=item, limit=1), agent)
         if not decision.answers[0].changed or allowed is None:
             return []
-        return self._start(conn, allowed, wish, agent, due_first=False).claimed
+        return self._start(conn, _ClaimCall(claim, due_first=False, note=None), allowed, agent).claimed
 
-    def _lock(self, conn: Connection, wish: Claim, pool: str | None) -> list[Any]:
-        """Lock the pool, then the agent; the counts are later statements. Gives the answers, not read yet."""
-        sql, whose = self._database.sql, {"agent": wish.agent, "now_us": self._database.given_now()}
-        if pool is not None:
-            conn.execute(sql["lock_pool"], {"pool": pool})
-        answers = [conn.execute(sql[name], whose, binary=True) for name in ("lock_agent", "count_running")]
-        if pool is not None:
-            answers.append(conn.execute(sql["pool_room"], {"pool": pool}, binary=True))
-        return answers
+
+class _ClaimAfterEnds:
+    """A claim at the end of a transaction in which runs of its agent end. An agent that is known to have a
+    limit is locked before the lanes of its runs, and the pool before it."""
+
+    def __init__(
+        self,
+        database: Database,
+        claims: Claims,
+        transactions: Transactions,
+        call: _ClaimCall,
+        known: Agent | None,
+    ) -> None:
+        self._database, self._claims, self._transactions = database, claims, transactions
+        self.scan_start = claims.scan_starts.of(call.claim)
+        first = self.scan_start is None and claims.first_items.are_worth_a_look(call.claim)
+        self._call, self._known = call._replace(first=first), known
+        #: The answer to the claim, and the agent within whose limits it was; None if nothing was claimed.
+        self._sent: tuple[Any, Agent | None] | None = None
+        self._found: _ClaimResult | None = None
+
+    def locking(self, load: Load) -> Load:
+        """The load, which locks what limits the claim as well."""
+        if not _is_limited(self._known):
+            return load
+        agents = {*load.limited_agents, self._call.claim.agent}
+        return replace(load, limited_agents=tuple(agents), pool=_pool(self._known))
+
+    def send_unseen(self, conn: StatementConnection) -> bool:
+        call, agent = self._call._replace(behind_end=True), self._known
+        allowed = narrowed(call.claim, agent)
+        if not call.first or allowed is None or _is_limited(agent) or call.note is not None:
+            return False
+        self._found, self._sent = None, (self._claims.send(conn, call, allowed, agent, None), agent)
+        commit(conn)
+        return True
+
+    def send(self, conn: StatementConnection, decision: LedgerChanges) -> None:
+        call, agent = self._call, self._known
+        self._sent = self._found = None
+        if any_accepted(decision.answers):
+            allowed = narrowed(call.claim, agent)
+            if _is_limited(agent):
+                pool = _pool(agent)
+                agent, allowed = _within_limits(call.claim, self._claims.lock(conn, call.claim, pool), pool)
+            self._sent = self._claims.send(conn, call, allowed, agent, self.scan_start), agent
+        if call.note is not None:  # the answer that is kept names what was claimed
+            self._found = self.result()
+            claimed = self._found.claimed if self._found is not None else ()
+            self._transactions.keep(conn, call.note, EndsAndClaim(decision, claimed))
+        commit(conn)
+
+    def result(self) -> _ClaimResult | None:
+        """What the claim gave."""
+        if self._found is None and self._sent is not None:
+            cursor, agent = self._sent
+            self._found = self._claims.found(cursor.fetchall(), agent)
+        return self._found
+
+    def recall(self, conn: StatementConnection, decision: LedgerChanges) -> None:
+        self._sent = self._found = None
+        if not decision.runs:
+            return
+        params = {"agent": self._call.claim.agent, "ended": decision.runs[0].item}
+        rows = conn.execute(self._database.sql["started_with"], params, binary=True).fetchall()
+        claimed: list[ClaimedItem] = [ClaimedItem(item_from_row(r[1:]), r[0]) for r in rows]
+        self._found = _ClaimResult(claimed, False, False, self._known)
+
+
+def _notes_of(
+    calls: Sequence[_ClaimCall], found: Mapping[int, _ClaimResult]
+) -> list[tuple[RepeatableRequest, str]]:
+    """The answers to keep of claims that were sent together."""
+    return [
+        kept
+        for n, result in found.items()
+        if result.claimed and (note := calls[n].note) is not None
+        for kept in note(result.claimed)
+    ]
+
+
+def filters(claim: Claim) -> dict[str, Any]:
+    """The filters of a claim, as the statements take them."""
+    return {
+        "agent": claim.agent,
+        "types": list(claim.types) or None,
+        "labels": list(claim.labels),
+        "edits": claim.edits,
+        "only": claim.item,
+    }
 
 
 def _read(answers: list[Any]) -> tuple[Agent | None, tuple[int, ...]]:
-    """The agent that was locked, and its runs, edits and the room in its pool, as `with_room` takes them."""
+    """The locked agent, and its runs, edits and free pool capacity, as `with_room` takes them."""
     agent = next(map(agent_from_row, answers[0]), None)
     return agent, tuple(number for cursor in answers[1:] for row in cursor.fetchall() for number in row)
 
 
-def filters(wish: Claim) -> dict[str, Any]:
-    """What a wish asks of an item, as the statements take it."""
-    return {
-        "agent": wish.agent,
-        "types": list(wish.types) or None,
-        "labels": list(wish.labels),
-        "edits": wish.edits,
-        "only": wish.item,
-    }
-
-
-def _kind(wish: Claim) -> Claim:
-    """What claims have in common that look at the same items."""
-    return Claim(agent=wish.agent, types=wish.types, labels=wish.labels, edits=wish.edits)
-
-
-def _queue(item: Item) -> tuple[Any, ...]:
-    spec = item.spec
-    return spec.agent_key, spec.project, spec.type, spec.labels, spec.plan
-
-
-def _limit(agent: Agent | None) -> int | None:
-    return agent.max_concurrency if agent else None
+def _within_limits(claim: Claim, answers: list[Any], pool: str | None) -> tuple[Agent | None, Claim | None]:
+    """The agent that was locked, and what of a claim it has room for. None if it may start nothing, or if it
+    was put into another pool than the one that was locked."""
+    agent, counted = _read(answers)
+    allowed = narrowed(claim, agent) if _pool(agent) == pool else None
+    return agent, with_room(allowed, agent, *counted) if allowed is not None else None
 
 
 def _pool(agent: Agent | None) -> str | None:
     return agent.pool if agent else None
 
 
-def _capped(agent: Agent | None) -> bool:
-    return _limit(agent) is not None or _pool(agent) is not None
+def _is_limited(agent: Agent | None) -> bool:
+    return agent is not None and (agent.max_concurrency is not None or agent.pool is not None)
 
 
 def _limits(agent: Agent | None) -> tuple[Any, ...]:
-    """What a claim is cut to; an agent without a row has no limits."""
+    """The limits of a claim. An agent without a row has none."""
     if agent is None:
         return (None, (), (), None, None, None)
     return (agent.max_concurrency, agent.types, agent.labels, agent.paused_why, agent.wall_us, agent.pool)
@@ -357,28 +533,6 @@ def _limits(agent: Agent | None) -> tuple[Any, ...]:
 
 def _agent_from_facts(facts: dict[str, Any]) -> Agent:
     names = ("key", "name", "max_concurrency", "types", "labels", "paused_why", "seen_us")
-    walled = facts["wall_us"] is not None and facts["wall_us"] > facts["now_us"]
-    wall = (facts["wall_us"], facts["wall_why"]) if walled else (None, None)
-    return agent_from_row([*(facts[name] for name in names), *wall, facts["pool"], None])
-
-
-def agent_from_row(row: Any) -> Agent:
-    """An agent from its columns, with or without its counts."""
-    running, pending, pool_max, pool_running = row[11:] or (0, 0, None, 0)
-    return Agent(
-        key=row[0],
-        name=row[1],
-        max_concurrency=row[2],
-        types=tuple(row[3]),
-        labels=tuple(row[4]),
-        paused_why=row[5],
-        seen_us=row[6],
-        wall_us=row[7],
-        wall_why=row[8] if row[7] is not None else None,
-        pool=row[9],
-        overtake_after_s=row[10],
-        pool_max=pool_max,
-        pool_running=pool_running or 0,
-        running=running,
-        pending=pending,
-    )
+    limited = facts["wall_us"] is not None and facts["wall_us"] > facts["now_us"]
+    limit = (facts["wall_us"], facts["wall_why"]) if limited else (None, None)
+    return agent_from_row([*(facts[name] for name in names), *limit, facts["pool"], None])

@@ -1,53 +1,85 @@
-"""The connections of one process to PostgreSQL: opened by the thread that needs one, and kept for the next.
+"""The connections of one process to PostgreSQL. A thread opens one if needed, and it is kept for the next.
 
-Whoever cannot connect learns it at once and in the server's own words; no thread tries again behind its back.
+A thread that cannot connect gets the server's own error at once, without retries in the background.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
 
 from psycopg.pq import TransactionStatus
 
 from interlock.core.errors import StoreBusy
-from interlock.store.postgres.statement import Connection
+from interlock.store.postgres.statement import StatementConnection
 
-#: How long a connection that nobody needs is kept. It is closed when another one is given back after that.
+#: How long an idle connection is kept. After that it is closed when another one is returned.
 IDLE_S = 60.0
 
 
-class Connections:
-    """At most `most` at once. The one used last is used next, so that surplus connections grow old."""
+class _Use:
+    """The use of one connection by one thread."""
 
-    def __init__(self, connect: Callable[[], Connection], most: int, patience_s: float) -> None:
-        """`patience_s` is how long to wait while all are in use."""
+    __slots__ = ("_conn", "_pool")
+    _conn: StatementConnection
+
+    def __init__(self, pool: Connections) -> None:
+        self._pool = pool
+
+    def __enter__(self) -> StatementConnection:
+        self._conn = self._pool.take()
+        return self._conn
+
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
+        if error is not None and not isinstance(error, Exception):
+            # A signal may have come between a statement and its answer: the next user would get that answer.
+            self._conn.close()
+        self._pool.give_back(self._conn)
+
+
+class Connections:
+    """At most `most` connections. The last used one is used next, so that surplus connections become idle."""
+
+    def __init__(self, connect: Callable[[], StatementConnection], most: int, patience_s: float) -> None:
+        """`patience_s` is the longest wait while all are in use."""
         self._connect = connect
         self._most = most
         self._patience_s = patience_s
-        self._free = threading.BoundedSemaphore(most)
-        self._idle: deque[tuple[float, Connection]] = deque()
+        #: One entry for each connection that may be taken.
+        self._free: SimpleQueue[None] = SimpleQueue()
+        for _ in range(most):
+            self._free.put(None)
+        self._idle: deque[tuple[float, StatementConnection]] = deque()
         self._closed = False
 
-    @contextmanager
-    def connection(self) -> Iterator[Connection]:
-        """One that nobody else uses meanwhile."""
-        if not self._free.acquire(timeout=self._patience_s):
-            raise StoreBusy(f"All {self._most} connections of this process are in use.", "Try again.")
+    def connection(self) -> _Use:
+        """A connection that no other thread uses meanwhile."""
+        return _Use(self)
+
+    def take(self) -> StatementConnection:
+        """A connection that no other thread uses until `give_back`."""
         try:
-            conn = self._take() or self._connect()
-            try:
-                yield conn
-            finally:
-                self._give_back(conn)
+            self._free.get(timeout=self._patience_s)
+        except Empty:
+            raise StoreBusy(
+                f"All {self._most} connections of this process are in use.", "Try again."
+            ) from None
+        try:
+            return self._take() or self._connect()
+        except BaseException:
+            self._free.put(None)
+            raise
+
+    def give_back(self, conn: StatementConnection) -> None:
+        try:
+            self._give_back(conn)
         finally:
-            self._free.release()
+            self._free.put(None)
 
     def close(self) -> None:
-        """Close idle connections now, and busy ones when they are given back."""
+        """Close idle connections now, and busy ones when they are returned."""
         self._closed = True
         self._close_idle()
 
@@ -55,15 +87,15 @@ class Connections:
         while conn := self._take():
             conn.close()
 
-    def _take(self) -> Connection | None:
+    def _take(self) -> StatementConnection | None:
         try:
             return self._idle.pop()[1]
         except IndexError:
             return None
 
-    def _give_back(self, conn: Connection) -> None:
+    def _give_back(self, conn: StatementConnection) -> None:
         if conn.broken:
-            self._close_idle()  # what broke one has most often broken all: a restart
+            self._close_idle()  # most often a restart has broken all of them
         if self._closed or conn.closed or conn.info.transaction_status is not TransactionStatus.IDLE:
             conn.close()
             return

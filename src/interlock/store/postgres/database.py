@@ -1,7 +1,7 @@
-"""One PostgreSQL database: connections, transactions, patience, notices and schema.
+"""One PostgreSQL database: connections, transactions, retries, notifications and schema.
 
-Work that may be repeated is repeated: after a deadlock, and until a restarted server is back. A server that
-is there and says nothing is given up after the same time.
+Idempotent work is repeated after a deadlock, and until a restarted server is back. A connected but silent
+server is given up after the same time.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import math
 import os
 import random
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -22,7 +23,6 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8Dumper
 
 from interlock.core import continuity
-from interlock.core.absence import UNREACHABLE, Absence
 from interlock.core.continuity import Ancestor, Lineage
 from interlock.core.errors import (
     InterlockError,
@@ -33,55 +33,56 @@ from interlock.core.errors import (
     StoreSealed,
     StoreUnavailable,
 )
+from interlock.core.store_outage import UNREACHABLE, StoreOutage
 from interlock.core.timing import Timing
 from interlock.store.migrate import NEWER, Applied, pending, prepare, rows_to_applied
 from interlock.store.postgres.connections import Connections
-from interlock.store.postgres.notices import Notices
-from interlock.store.postgres.statement import Connection, Statement
+from interlock.store.postgres.notifications import Notifications
+from interlock.store.postgres.statement import Statement, StatementConnection
 from interlock.store.statements import Statements
 
 GONE_RETRY_S = 30.0
-#: The longest pause between two attempts to reach a server: it is used again this soon after it is back.
+#: The longest pause between two attempts to reach a server, so the longest delay after it is back.
 PAUSE_MAX_S = 0.5
-#: A server that answers at all answers within this, however short the caller's patience is.
+#: The shortest wait for an answer, even if the caller's patience is shorter.
 SILENCE_MIN_S = 5.0
 CONNECT_MAX_S = 5.0
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
-#: How many event numbers to skip with each run number: more than a run and its item use.
+#: The event numbers to skip with each run number: more than a run and its item use.
 EVENTS_A_RUN = 16
-#: How much text goes through a pipeline at most: what a socket takes at once.
+#: The most text in a pipeline: as much as a socket takes at once.
 PIPELINE_CHARS = 1 << 16
 _MIGRATION_LOCK = 0x696E746C6F636B  # "intlock"
-#: What each session relies on, whatever the defaults of database and role. Settings unknown to the server
-#: are left out. How the server plans is not ours to choose.
+#: The settings that each session needs, whatever the defaults of database and role. Settings unknown to the
+#: server are left out. There are no planner settings.
 _SETTINGS = {
-    # Whatever follows a lock must see what was committed while it was waited for.
+    # Statements after a lock must see commits made during the wait for it.
     "default_transaction_isolation": "read committed",
     "default_transaction_read_only": "off",
     "default_transaction_deferrable": "off",
-    # A client that died while it waited for a lock must not get the lock later.
+    # A client that dies while it waits for a lock must not get the lock later.
     "client_connection_check_interval": "1s",
-    # A client that was stopped inside a transaction must not hold its rows for ever.
+    # A client that is suspended inside a transaction must not lock its rows forever.
     "idle_in_transaction_session_timeout": "15s",
-    # From PostgreSQL 17 on. A client that is stopped in the middle of a pipeline looks busy to the server:
-    # `idle_in_transaction_session_timeout` does not end it, this does.
+    # Since PostgreSQL 17. A client that is suspended in the middle of a pipeline looks busy to the server, so
+    # `idle_in_transaction_session_timeout` does not end it. This setting does.
     "transaction_timeout": "60s",
     "lock_timeout": "20s",
-    # The caller's own patience bounds a statement, and connections are kept for the next.
+    # The caller's own patience bounds a statement, and connections are kept for reuse.
     "statement_timeout": "0",
     "idle_session_timeout": "0",
-    # Every name of ours is qualified; no other schema gets between.
+    # All our names are qualified, so no other schema can interfere.
     "search_path": "pg_catalog, pg_temp",
-    # Rows go in as arrays, nulls among them.
+    # Rows are sent as arrays, which may contain nulls.
     "array_nulls": "on",
     "standard_conforming_strings": "on",
     "exit_on_error": "off",
     "restrict_nonsystem_relation_kind": "",
-    # A machine that went away without a word must not keep its session, where it is TCP.
+    # With TCP, a machine that vanished silently must not keep its session.
     "tcp_user_timeout": "30s",
-    # A commit that was answered is durable. Stricter values stay, and `local` is the operator's choice.
+    # An acknowledged commit is durable. Stricter values stay, and `local` is the operator's choice.
     "synchronous_commit": "on",
-    # Compiling a statement takes longer than any of ours runs.
+    # JIT compilation takes longer than any of our statements.
     "jit": "off",
 }
 _CONFIGURE = (
@@ -93,18 +94,18 @@ _CONFIGURE = (
     " OR pg_catalog.current_setting(name) OPERATOR(pg_catalog.=) 'off')"
 )
 _ENCODING = "UTF8"
-#: The oldest major version whose SQL ours is.
+#: The oldest supported major version.
 OLDEST = 16
 _PIPELINES_FROM = 17_00_00
-#: How the network is watched where it is TCP, unless the URL says otherwise: a machine that went away without
-#: a word is noticed in about ten seconds, which leaves time to reach the one that took its place.
+#: Keepalive settings for TCP, unless the URL sets others. A machine that vanished silently is detected in
+#: about ten seconds, which leaves time to reach its replacement.
 _TCP = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 10_000}
-_FORM = "Use postgresql://user@host/database, with options that PostgreSQL knows behind a question mark."
-#: Refusals that waiting does not mend: a wrong role, password or database, missing rights, a program that is
-#: no PostgreSQL. The driver gives no code for what happens while it connects, only words: the server's, if
-#: they are English, a pooler's, and its own. What is not known to be for good may be a restart.
+_FORM = "Use postgresql://user@host/database. Options of PostgreSQL follow a question mark."
+#: Permanent refusals: a wrong role, password or database, missing permissions, a program other than
+#: PostgreSQL. The driver gives no code for errors while it connects, only messages: the server's, if they are
+#: English, a pooler's, and its own. Any other error may be a restart.
 _FOR_GOOD_STATES = ("28", "3D", "42")
-#: No space, no memory, no connection, a limit of the server.
+#: Errors of missing space, memory or connections, or of a limit of the server.
 _SHORT_STATES = "53"
 _FOR_GOOD_WORDS = (
     "does not exist",
@@ -128,26 +129,26 @@ _FOR_GOOD_WORDS = (
 GONE = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
-    # What a process learns that was stopped and goes on, or whose server set its clock.
+    # Errors of a process that was suspended, or whose server set its clock.
     psycopg.errors.IdleInTransactionSessionTimeout,
     psycopg.errors.TransactionTimeout,
 )
 _AGAIN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
-#: What `interlock.expect` raises: the database no longer serves this program.
+#: The error of `interlock.expect` if the database no longer serves this program.
 _TOO_OLD = "IL001"
-#: What it raises where the database was moved, restored or failed over since numbers were given out last.
+#: Its error if the database was moved, restored or failed over since numbers were last given out.
 _MOVED = "IL002"
-#: What the triggers of a store that is sealed, or about to be, call themselves.
+#: The names of the triggers of a store that is sealed, or about to be.
 SEALED, CLOSED = "sealed", "no_run_starts"
-#: What a server says when it has no connection left, for anybody or for a role.
+#: The server's message when it has no connection left, in total or for a role.
 _FULL = re.compile("FATAL: .*(too many connections|too many clients|remaining connection slots)")
-#: What a server says to whom it does not let in.
+#: The server's message to a rejected client.
 _NOT_LET_IN = re.compile(r'FATAL: .*(role "|user "|database "|password|pg_hba)')
-#: A prepared statement is not there, or another's is: a pooler has changed the session in between.
+#: A prepared statement is missing, or belongs to another client: a pooler has changed the session in between.
 _NOT_PREPARED = ("26000", "42P05")
-#: How often sessions are looked at, since others may get between.
+#: How often sessions are checked, since other clients may interfere.
 _ANYTHING, _LOOKS = "SELECT 1", 5
-#: A table, column or function is not there, or a result has other columns than it had.
+#: A table, column or function is missing, or the columns of a result have changed.
 _OTHER_SHAPE = ("42", "0A000")
 _FORK_LOCK = threading.Lock()
 
@@ -155,10 +156,10 @@ T = TypeVar("T")
 
 
 class Database:
-    """A database whose schema `interlock` is ours."""
+    """A database with our schema `interlock`."""
 
     backend = "postgres"
-    connection_class = Connection
+    connection_class = StatementConnection
 
     def __init__(
         self,
@@ -169,16 +170,16 @@ class Database:
         max_connections: int = 8,
         retry_s: float = GONE_RETRY_S,
         migrate: bool = True,
-        absence: Absence | None = None,
+        outage: StoreOutage | None = None,
     ) -> None:
-        self._absence = absence or Absence()
+        self._outage = outage or StoreOutage()
         self.timing = timing or Timing()
         self.sql = Statements("postgres", Statement.numbered)
         self.now = now
         self._retry_s, self._silence_s = retry_s, max(retry_s, SILENCE_MIN_S)
-        self._notices = Notices(self._send_notice)
+        self._notifications = Notifications(self._send_notification)
         self._local = threading.local()
-        self._listeners: list[Connection] = []
+        self._listeners: list[StatementConnection] = []
         self.url = url
         self._max_connections = max_connections
         self._pid = os.getpid()
@@ -194,11 +195,11 @@ class Database:
     def _open_pool(self) -> Connections:
         return Connections(self._connect, self._max_connections, self._retry_s)
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> StatementConnection:
         conn = self.connection_class.connect(self.url, autocommit=True, **self._options)
         try:
             _check_version(conn)
-            conn.silence_s, conn.absence = self._silence_s, self._absence
+            conn.silence_s, conn.outage = self._silence_s, self._outage
             _configure(conn)
         except BaseException:
             conn.close()
@@ -209,8 +210,8 @@ class Database:
     def _options(self) -> dict[str, Any]:
         try:
             given = conninfo_to_dict(self.url)
-        except psycopg.ProgrammingError:  # its words may repeat the URL, and so a password
-            raise InvalidInput("The store's URL cannot be read.", _FORM) from None
+        except psycopg.ProgrammingError:  # its message may quote the URL, and so a password
+            raise InvalidInput("Invalid store URL.", _FORM) from None
         ours = _TCP | {"connect_timeout": math.ceil(min(self._silence_s, CONNECT_MAX_S))}
         chosen = {name: value for name, value in ours.items() if name not in given}
         return chosen | {"client_encoding": _ENCODING}
@@ -219,37 +220,37 @@ class Database:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Say in one sentence what the database refused."""
+        """Turn the database's errors into one sentence."""
         try:
             yield
         except psycopg.errors.LockNotAvailable:
-            raise StoreBusy("A lock in the database was not given within 20 s.", "Try again.") from None
+            raise StoreBusy("Timed out after 20 s of waiting for a database lock.", "Try again.") from None
         except psycopg.errors.ReadOnlySqlTransaction:
             raise StoreUnavailable(
-                "The database only takes reads.", "Point INTERLOCK_URL at the primary server."
+                "The database is read-only.", "Point INTERLOCK_URL at the primary server."
             ) from None
         except psycopg.errors.InsufficientPrivilege as error:
             if error.diag.constraint_name == SEALED:
                 raise StoreSealed(str(error.diag.message_detail)) from None
             if error.diag.constraint_name == CLOSED:
                 raise StoreBusy(
-                    _first_line(error) + ".", "Wait until that is done, then use the store there."
+                    _first_line(error) + ".", "Wait until the copy is complete, then use the new store."
                 ) from None
             raise StoreRefused(
-                f"The database refused: {_first_line(error)}.",
-                "Grant the role USAGE on schema interlock, rights on its tables and what is named; CREATE to"
-                " migrate.",
+                f"Permission denied by the database: {_first_line(error)}.",
+                "Grant the role USAGE on schema interlock and rights on its tables. To migrate, it"
+                " needs CREATE.",
             ) from None
         except psycopg.errors.DiskFull:
             raise StoreUnavailable(
-                "The database has no space left.", "Free some space; nothing was changed."
+                "The database has no space left.", "Free some space. Nothing was changed."
             ) from None
         except GONE as error:
             raise _unavailable(error) from None
         except psycopg.DatabaseError as error:
             if error.sqlstate == _MOVED:
                 raise StoreUnavailable(
-                    "The database was moved or failed over, and its numbers cannot be moved forward.",
+                    "The database was moved or failed over, and its run numbers could not be advanced.",
                     "Run `interlock migrate --after-restore` as the owner of the schema.",
                 ) from None
             if error.sqlstate in _NOT_PREPARED:
@@ -264,15 +265,15 @@ class Database:
             raise
 
     def _refuse_other_schema(self) -> None:
-        """Say so if a statement failed because the database has moved on since it was opened."""
+        """Raise if a statement failed because the schema has changed since the database was opened."""
         pending(self.backend, self._applied())
 
     def persistently(self, work: Callable[[], T]) -> T:
-        """Do work that may be repeated: again after a deadlock, and until a restarted server is back."""
-        if self._pinned is not None:
-            return work()  # whoever began the transaction repeats it as a whole
+        """Do idempotent work: repeat it after a deadlock, and until a restarted server is back."""
+        if self.pinned is not None:
+            return work()  # whoever began the transaction repeats the whole of it
         deadline_s = time.monotonic() + self._retry_s
-        pause_s, moved, absence = 0.02, False, self._absence
+        pause_s, moved, outage = 0.02, False, self._outage
         with self.guard():
             while True:
                 try:
@@ -280,7 +281,7 @@ class Database:
                         self._adopt()
                         moved = False
                     done = work()
-                    absence.answered()
+                    outage.answered()
                     return done
                 except _AGAIN:
                     if time.monotonic() > deadline_s:
@@ -290,8 +291,8 @@ class Database:
                 except GONE as error:
                     if not _may_come_back(error):
                         raise
-                    absence.missed(UNREACHABLE, time.monotonic())
-                    if not absence.waits(time.monotonic(), deadline_s):
+                    outage.attempt_failed(UNREACHABLE, time.monotonic())
+                    if not outage.waits(time.monotonic(), deadline_s):
                         raise
                 except psycopg.DatabaseError as error:
                     if error.sqlstate != _MOVED or time.monotonic() > deadline_s:
@@ -301,24 +302,26 @@ class Database:
                 pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
     def _adopt(self) -> None:
-        """Move the numbers forward before anything is given out, in a transaction of its own."""
+        """Move the numbers forward before any is given out, in its own transaction."""
         with self.connection() as conn, self.transaction(conn):
             counter, now_us = conn.execute(self.sql["last_run"]).fetchall()[0]
             last_run = continuity.last_run_after_change(counter, now_us)
             conn.execute(self.sql["adopt"], {"last_run": last_run})
 
-    def leap(self, past: int, *, armed_us: int, run: int, lane: str | None) -> bool:
-        """Go on above a fence of this lineage; false if another store gives out numbers in its name."""
+    def skip_runs(self, past: int, *, armed_us: int, run: int, lane: str | None) -> bool:
+        """Continue above a fence of this lineage; false if another store gives out numbers in its name."""
 
         def work() -> bool:
             with self.connection() as conn, self.transaction(conn):
-                counter, now_us, leapt_us = conn.execute(self.sql["last_leap"]).fetchall()[0]
+                # One process after the other: the second one reads what the first one has skipped.
+                conn.execute(self.sql["lock_skips"])
+                counter, now_us, skipped_us = conn.execute(self.sql["last_skip"]).fetchall()[0]
                 last_run = continuity.last_run_after_lag(
-                    counter, past, now_us, armed_us=armed_us, leapt_us=leapt_us
+                    counter, past, now_us, armed_us=armed_us, skipped_us=skipped_us
                 )
                 if last_run is not None:
                     params = {"past": past, "last_run": last_run, "run": run, "lane": lane}
-                    conn.execute(self.sql["leap"], params)
+                    conn.execute(self.sql["skip_runs"], params)
                 return last_run is not None
 
         return self.persistently(work)
@@ -328,25 +331,25 @@ class Database:
         return continuity.lineage(self.rows("stores"))
 
     def add_ancestors(self, ancestors: Mapping[str, Ancestor]) -> None:
-        """Record stores that this one goes on from."""
+        """Record stores that this one continues."""
         for store, state in ancestors.items():
             self.rows("add_ancestor", id=store, state=state)
 
     def _leave_parent(self) -> None:
-        """In a forked child: the parent's connections are its own. They are kept untouched, for closing one
-        would end the parent's session, and new ones are opened."""
+        """In a forked child: leave the parent's connections untouched, as closing one would end the parent's
+        session. New ones are opened."""
         with _FORK_LOCK:
             if self._pid != os.getpid():
-                self._inherited += [self.pool, self._local, self._listeners, self._notices]
+                self._inherited += [self.pool, self._local, self._listeners, self._notifications]
                 self._local, self._listeners = threading.local(), []
-                self._notices = Notices(self._send_notice)
+                self._notifications = Notifications(self._send_notification)
                 self.pool = self._open_pool()
                 self._pid = os.getpid()
 
     def close(self) -> None:
         if self._pid != os.getpid():
             return
-        self._notices.close()
+        self._notifications.close()
         for listener in self._listeners:
             listener.close()
         self.pool.close()
@@ -358,8 +361,8 @@ class Database:
 
     def _applied(self) -> list[Applied]:
         with self.connection() as conn:
-            # Asked of the catalogue's rows: `to_regclass` answers from a cache, which does not notice what
-            # another session has made while this transaction waited for its turn to migrate.
+            # Read from the catalogue's rows: `to_regclass` answers from a cache, which misses changes by
+            # another session while this transaction waited for its turn to migrate.
             there = conn.execute(
                 "SELECT EXISTS (SELECT FROM pg_tables"
                 " WHERE schemaname = 'interlock' AND tablename = 'migrations')"
@@ -377,7 +380,7 @@ class Database:
                     conn.execute("SET LOCAL transaction_timeout = 0")
                 conn.execute("SELECT pg_advisory_xact_lock($1)", (_MIGRATION_LOCK,))
                 with self._pin(conn):
-                    # Whoever writes has read this table and ends first; the next ones wait.
+                    # Writing transactions have read this table and end first. Later ones wait.
                     if self._applied():
                         conn.execute("LOCK TABLE interlock.migrations")
                     return work()
@@ -385,8 +388,8 @@ class Database:
         return self.persistently(once)
 
     @contextmanager
-    def _patient(self, conn: Connection) -> Iterator[None]:
-        """A migration takes as long as it takes, and so does waiting for another's."""
+    def _patient(self, conn: StatementConnection) -> Iterator[None]:
+        """Lift the time limits for a migration and for the wait for another one."""
         bound_s, conn.silence_s = conn.silence_s, math.inf
         try:
             yield
@@ -394,31 +397,31 @@ class Database:
             conn.silence_s = bound_s
 
     def run(self, script: str) -> None:
-        conn: Connection = self._local.pinned
+        conn: StatementConnection = self._local.pinned
         conn.execute(script.encode(), prepare=False)
 
     def after_restore(self) -> int:
-        """Skip numbers of runs and events that may have been given out since the backup; what this store was
-        copied from is gone. Gives the last run number skipped."""
+        """Skip numbers of runs and events that may have been given out since the backup. The source of this
+        store is gone. Gives the last skipped run number."""
         with self.guard(), self.connection() as conn, self.transaction(conn):
             counter, now_us = conn.execute(self.sql["last_run"]).fetchall()[0]
             last_run = continuity.last_run_after_change(counter, now_us)
             given = {"last_run": last_run, "events": continuity.SKIPPED * EVENTS_A_RUN}
             conn.execute(self.sql["advance"], given)
-            conn.execute(self.sql["lose_origins"])
+            conn.execute(self.sql["retire_ancestors"])
             return last_run
 
     def check_sessions(self) -> None:
-        """`StoreUnavailable` if a pooler between takes away what a session has prepared.
+        """Raise `StoreUnavailable` if a pooler in between drops prepared statements of a session.
 
-        Else a process that lives long would work for a while, and then now and again.
+        Otherwise a long-lived process would work for a while, and then only sometimes.
         """
 
         def work() -> None:
             with self.connection() as one, self.connection() as other:
                 one.execute(_ANYTHING, prepare=True)
                 for _ in range(_LOOKS):
-                    with self.transaction(other):  # in the session that `one` had, if a pooler shares them
+                    with self.transaction(other):  # in the session of `one`, if a pooler shares sessions
                         other.execute(_ANYTHING, prepare=False)
                         one.execute(_ANYTHING, prepare=True)
 
@@ -426,32 +429,34 @@ class Database:
 
     # -- asking ---------------------------------------------------------------------------------------
 
-    @contextmanager
-    def connection(self) -> Iterator[Connection]:
+    def connection(self) -> AbstractContextManager[StatementConnection]:
         if self._pid != os.getpid():
             self._leave_parent()
-        pinned = self._pinned
-        if pinned is not None:  # a second one might never come: there may be no more
-            yield pinned
-            return
-        with self.pool.connection() as conn:
-            yield conn
+        pinned = self.pinned
+        # Where this thread has one, waiting for a second one might never end.
+        return self.pool.connection() if pinned is None else nullcontext(pinned)
 
     @property
-    def _pinned(self) -> Connection | None:
-        """The connection of the transaction that this thread is in, if everything is to be read in it."""
+    def pinned(self) -> StatementConnection | None:
+        """The connection of this thread's current transaction, if all reads belong to it."""
         return getattr(self._local, "pinned", None)
 
     @contextmanager
-    def _pin(self, conn: Connection) -> Iterator[None]:
+    def _pin(self, conn: StatementConnection) -> Iterator[None]:
         self._local.pinned = conn
         try:
             yield
         finally:
             self._local.pinned = None
 
+    @contextmanager
+    def pinned_transaction(self) -> Iterator[StatementConnection]:
+        """A transaction that includes all statements of this thread."""
+        with self.connection() as conn, self.transaction(conn), self._pin(conn):
+            yield conn
+
     def at_once(self, work: Callable[[], T]) -> T:
-        """Whatever `work` reads is of one moment. It must not write, and may be repeated."""
+        """Run `work` on one snapshot. It must not write, and may be repeated."""
 
         def once() -> T:
             with self.connection() as conn:
@@ -466,38 +471,38 @@ class Database:
 
     def ask(self, name: str, params: dict[str, Any]) -> list[tuple[Any, ...]]:
         with self.connection() as conn:
-            return conn.execute(self.sql[name], params, binary=True).fetchall()
+            return conn.fetch(self.sql[name], params)
 
     def run_statement(self, name: str) -> None:
         with self.connection() as conn:
             conn.execute(self.sql[name])
 
     def rows(self, name: str, /, **params: Any) -> list[tuple[Any, ...]]:
-        """What a statement reads; asked again if the connection breaks."""
+        """The rows of a reading statement, which is repeated if the connection breaks."""
         return self.persistently(lambda: self.ask(name, params))
 
     def probe(self) -> None:
-        """Raise unless the store can be written now. A server that restarts is not waited for."""
+        """Raise unless the store can be written now. It does not wait for a restarting server."""
         with self.guard():
             try:
                 self.run_statement("probe")
             except GONE:  # perhaps the connection is older than the server
                 self.run_statement("probe")
 
-    def time(self, conn: Connection) -> int:
+    def time(self, conn: StatementConnection) -> int:
         return self.now() if self.now else int(only(conn.execute(self.sql["now"]).fetchone()))
 
     def given_now(self) -> int | None:
-        """The time of an injected clock, for statements that else read the server's."""
+        """The time of an injected clock, for statements that otherwise read the server's."""
         return self.now() if self.now else None
 
     @contextmanager
-    def pipeline(self, conn: Connection, *, chars: int = 0) -> Iterator[None]:
-        """Statements sent inside go out together; their answers are there after the block.
+    def pipeline(self, conn: StatementConnection, *, chars: int = 0) -> Iterator[None]:
+        """Send the statements of the block together. Their answers are available after it.
 
-        Before PostgreSQL 17 they are sent one by one: there a client that was stopped in the middle of a
-        pipeline would keep its locks for ever. So are large ones: the driver waits for an answer to what it
-        has not sent yet, and moves all that is left after each write to the socket.
+        Before PostgreSQL 17 they are sent one by one: there a client that is suspended in the middle of a
+        pipeline would keep its locks forever. Large ones are also sent one by one: the driver would wait for
+        an answer to unsent data, and copies all remaining data after each write to the socket.
         """
         if conn.info.server_version < _PIPELINES_FROM or chars > PIPELINE_CHARS:
             yield
@@ -506,34 +511,34 @@ class Database:
             yield
 
     @contextmanager
-    def transaction(self, conn: Connection) -> Iterator[None]:
-        """READ COMMITTED: whatever follows a lock is read by a later statement, so that it sees what was
-        committed meanwhile."""
+    def transaction(self, conn: StatementConnection) -> Iterator[None]:
+        """A READ COMMITTED transaction. Reads after a lock are later statements, so they see commits made
+        during the wait."""
         conn.execute(BEGIN)
         try:
             yield
-            conn.execute("COMMIT")
+            commit(conn)
         except BaseException:
             roll_back(conn)
             raise
 
-    # -- notices --------------------------------------------------------------------------------------
+    # -- notifications -------------------------------------------------------------------------------
 
     def notify(self) -> None:
         if self._pid != os.getpid():
             self._leave_parent()
-        self._notices.want()
+        self._notifications.want()
 
-    def _send_notice(self) -> None:
+    def _send_notification(self) -> None:
         try:
             self.ask("notify", {})
         except (psycopg.Error, InterlockError):
-            return  # waiters poll as well; a lost notice costs them a second
+            return  # waiters also poll; a lost notification costs them a second
 
-    def listener(self) -> Connection:
+    def listener(self) -> StatementConnection:
         if self._pid != os.getpid():
             self._leave_parent()
-        listener: Connection | None = getattr(self._local, "listener", None)
+        listener: StatementConnection | None = getattr(self._local, "listener", None)
         if listener is None or listener.closed:
             listener = self._connect()
             listener.execute("LISTEN interlock_ready")
@@ -545,8 +550,8 @@ class Database:
         self._local.listener = None
 
 
-def _check_version(conn: Connection) -> None:
-    """Refuse a server that is too old for our SQL, before it refuses that as wrong."""
+def _check_version(conn: StatementConnection) -> None:
+    """Refuse a server that is too old for our SQL, before it reports syntax errors."""
     if conn.info.server_version < OLDEST * 10_000:
         version = conn.info.parameter_status("server_version") or str(conn.info.server_version // 10_000)
         raise StoreRefused(
@@ -555,32 +560,43 @@ def _check_version(conn: Connection) -> None:
         )
 
 
-def _configure(conn: Connection) -> None:
+def _configure(conn: StatementConnection) -> None:
     """Make a session independent of the database's and the role's defaults."""
     encoding = conn.info.parameter_status("server_encoding")
     if encoding not in (_ENCODING, None):
         raise StoreUnavailable(
-            f"The database has the encoding {encoding}, and Interlock needs {_ENCODING}.",
-            f"Make another: CREATE DATABASE … ENCODING '{_ENCODING}' TEMPLATE template0.",
+            f"The database's encoding is {encoding}; Interlock needs {_ENCODING}.",
+            f"Create another: CREATE DATABASE … ENCODING '{_ENCODING}' TEMPLATE template0.",
         )
     conn.adapters.register_dumper(int, Int8Dumper)  # one parameter type, so one prepared statement
     conn.execute(_CONFIGURE, (list(_SETTINGS), list(_SETTINGS.values())))
 
 
-def roll_back(conn: Connection) -> None:
-    """End a transaction that failed, if there is still anybody to tell."""
-    if not conn.broken:
+def commit(conn: StatementConnection) -> None:
+    """Commit, without a prepared statement: where an earlier statement of its pipeline fails, the driver
+    would take the COMMIT for prepared, and the server would not know it."""
+    conn.execute("COMMIT", prepare=False)
+
+
+def roll_back(conn: StatementConnection) -> None:
+    """Roll back a failed transaction, if the connection still works. After a signal it is closed instead: an
+    answer may be on its way."""
+    error = sys.exc_info()[1]
+    if error is not None and not isinstance(error, Exception):
+        conn.close()
+    elif not conn.broken:
         conn.execute("ROLLBACK")
 
 
 def only(row: tuple[Any, ...] | None) -> Any:
-    """The single value of a row that must be there."""
+    """The single value of a row that must exist."""
     assert row is not None
     return row[0]
 
 
 def _may_come_back(error: Exception) -> bool:
-    """A server that restarts comes back; a wrong password or an unknown database does not."""
+    """Whether an error may be temporary, as a restart is. A wrong password or unknown database is
+    permanent."""
     state = getattr(error, "sqlstate", None) or ""
     if state:
         return not state.startswith(_FOR_GOOD_STATES)
@@ -588,20 +604,20 @@ def _may_come_back(error: Exception) -> bool:
 
 
 def _unavailable(error: psycopg.Error) -> StoreUnavailable:
-    """What to say of a database that was not reached, or that could not go on."""
+    """The error for a database that is unreachable, or that could not continue."""
     if (error.sqlstate or "").startswith(_SHORT_STATES):
         return StoreUnavailable(
-            f"The database is short of something: {_first_line(error)}.",
-            "Raise its limit, or free some; nothing was changed.",
+            f"The database is out of resources: {_first_line(error)}.",
+            "Raise its limits or free resources. Nothing was changed.",
         )
     kind = StoreUnavailable if _may_come_back(error) else StoreRefused
-    return kind(f"The database cannot be reached: {_first_line(error)}.", _at_the_door(error))
+    return kind(f"Cannot reach the database: {_first_line(error)}.", _at_the_door(error))
 
 
 def _at_the_door(error: psycopg.Error) -> str:
-    """What to do about a connection that was not made. A server that says FATAL is up."""
+    """The hint for a failed connection. A server that answers FATAL is up."""
     if _FULL.search(str(error)):
-        return "The server is up, and has no connection left: raise the limit, or use a pooler."
+        return "The server is up but has no free connections: raise the limit, or use a pooler."
     if _NOT_LET_IN.search(str(error)):
         return "The server is up: check the role, the password and the database in INTERLOCK_URL."
     return "Is the server up? Check INTERLOCK_URL."

@@ -1,7 +1,7 @@
-"""Statements with numbered parameters, and the connection that sends them and waits for the answers.
+"""Statements with numbered parameters, and the connection that sends them and waits for answers.
 
-A statement's text is taken apart once, whatever its length: the driver takes one with named parameters apart
-anew for every call if it is longer than 4 KiB. A server that says nothing is not waited for without end.
+A statement's text is parsed once. The driver would parse a text with named parameters in every call if it is
+longer than 4 KiB. The wait for a silent server is bounded.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ import psycopg
 from psycopg.abc import PQGen
 from psycopg.pq import Format
 
-from interlock.core.absence import Absence
+from interlock.core.store_outage import StoreOutage
 
 T = TypeVar("T")
 
-#: How often the driver looks up from waiting.
+#: How often the driver interrupts its wait to check.
 _LOOK_S = 0.1
-_ANEW = "-- Planned anew for each call"
+#: The longest result whose cursor is kept, with the result.
+_KEPT_ROWS = 10
 _PLACE = re.compile(r"%\((\w+)\)s|%s")
 
 
 class Statement(str):
-    """SQL with `$1`, `$2` …, and the names of its parameters in that order, if it names them."""
+    """SQL with `$1`, `$2` …, and the names of its parameters in that order, if it has names."""
 
-    __slots__ = ("kept", "names")
+    __slots__ = ("encoded", "names")
     names: tuple[str, ...]
-    #: Whether a session may keep its plan, unless its comment says that it is planned anew.
-    kept: bool
+    #: What is sent. The driver finds a prepared statement by this text, whose hash is then computed once.
+    encoded: bytes
 
     @classmethod
     def numbered(cls, text: str) -> Self:
@@ -49,19 +50,20 @@ class Statement(str):
 
         statement = cls(_PLACE.sub(number, text))
         statement.names = tuple(names)
-        statement.kept = _ANEW not in text
+        statement.encoded = statement.encode()
         return statement
 
 
-class Connection(psycopg.Connection[tuple[Any, ...]]):
+class StatementConnection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that takes numbered statements, with their parameters by name or in order."""
 
-    #: A server that sends and takes nothing for so long is given up, and the connection with it: it may be
-    #: frozen, or unreachable through a network that swallows packets. While notices are waited for, silence
-    #: is what one expects.
+    #: A server that sends and accepts nothing for this time is given up, with its connection. It may be
+    #: frozen, or unreachable through a network that drops packets. The wait for notifications is exempt.
     silence_s: float = math.inf
     #: Ends the wait earlier when the process stops.
-    absence = Absence()
+    outage = StoreOutage()
+    #: The cursors of `fetch`, by statement.
+    _cursors: dict[str, psycopg.Cursor[tuple[Any, ...]]] | None = None
 
     def execute(
         self,
@@ -70,18 +72,34 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         *,
         prepare: bool | None = None,
         binary: bool = False,
+        cursor: psycopg.Cursor[tuple[Any, ...]] | None = None,
     ) -> psycopg.Cursor[tuple[Any, ...]]:
-        cursor: psycopg.Cursor[tuple[Any, ...]] = psycopg.RawCursor(self)
-        if binary:
-            cursor.format = Format.BINARY
-        if isinstance(params, Mapping):
-            params = [params[name] for name in query.names]
-        if isinstance(query, Statement) and not query.kept:
-            prepare = False
+        if cursor is None:
+            cursor = psycopg.RawCursor(self)
+            if binary:
+                cursor.format = Format.BINARY
+        if isinstance(query, Statement):
+            if isinstance(params, Mapping):
+                params = [params[name] for name in query.names]
+            query = query.encoded
         return cursor.execute(query, params, prepare=prepare)
 
+    def fetch(self, query: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """Execute a statement outside of a pipeline, and give its rows.
+
+        The cursor is kept for the next time: it knows how to convert each column and parameter. After a long
+        result it is not, as it keeps the result as well.
+        """
+        if self._cursors is None:
+            self._cursors = {}
+        cursor = self.execute(query, params, binary=True, cursor=self._cursors.pop(query, None))
+        rows = cursor.fetchall()
+        if len(rows) <= _KEPT_ROWS:
+            self._cursors[query] = cursor
+        return rows
+
     def hear(self, timeout_s: float) -> bool:
-        """Whether a notice came within this time."""
+        """Wait for a notification; gives whether one came in time."""
         bound_s, self.silence_s = self.silence_s, math.inf
         try:
             return any(True for _ in self.notifies(timeout=timeout_s, stop_after=1))
@@ -94,9 +112,10 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         return super().wait(self._unless_silent(gen), _LOOK_S)
 
     def _unless_silent(self, gen: PQGen[T]) -> PQGen[T]:
-        """What `gen` does, but for an error once nothing has come or gone for `silence_s`.
+        """Run `gen`, but raise if no data was sent or received for `silence_s`.
 
-        Counted in looks, not by a clock: a process that was stopped for an hour has not waited meanwhile.
+        The time is counted in checks, not by a clock: a process that was suspended for an hour has not
+        waited.
         """
         looks = 0
         try:
@@ -104,7 +123,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             while True:
                 ready = yield wanted
                 looks = 0 if ready else looks + 1
-                if looks and (looks * _LOOK_S >= self.silence_s or not self.absence.waits(time.monotonic())):
+                if looks and (looks * _LOOK_S >= self.silence_s or not self.outage.waits(time.monotonic())):
                     self.pgconn.finish()
                     raise psycopg.OperationalError(f"no answer for {looks * _LOOK_S:g} s")
                 wanted = gen.send(ready)

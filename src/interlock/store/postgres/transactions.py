@@ -1,9 +1,9 @@
 """One transaction of the rules on PostgreSQL: lock, load, decide, write, commit.
 
-Lanes are locked first and everything is read by later statements (READ COMMITTED). The clock is read, and
-the number of the first event drawn, after the last lock. Lock and load go to the server in one round trip,
-all writes and the commit in another. A commit whose answer was lost is looked up by its transaction number,
-so that a repeated attempt neither doubles nor loses it.
+Lanes are locked first, and later statements read everything else (READ COMMITTED). The clock and the number
+of the first event are read after the last lock. Lock and load take one round trip, all writes and the commit
+another. If the answer to a commit was lost, the commit is looked up by its transaction number, so that a
+repeated attempt neither doubles nor loses it.
 """
 
 from __future__ import annotations
@@ -19,32 +19,31 @@ import psycopg
 
 from interlock.core.commands import Command
 from interlock.core.decide import decide
-from interlock.core.errors import Repeated
-from interlock.core.ledger import Decision, Snapshot
+from interlock.core.errors import Repeated, StoreBusy, StoreUnavailable
+from interlock.core.ledger import LedgerChanges, Snapshot
 from interlock.core.model import (
     AHEAD_MAX,
     Event,
     Item,
     ItemId,
-    Mode,
-    ModeRule,
     NewMessage,
     RunId,
     RunRecord,
     Streak,
     Unread,
 )
-from interlock.core.overtaking import Presence
+from interlock.core.overtaking import AgentPresence
 from interlock.core.plans.model import plan_lane, plan_of_lane
 from interlock.core.record import Record
 from interlock.core.timing import DEDUPE_KEPT_S, to_us
 from interlock.store.bulk import in_bulk
 from interlock.store.clock import since_boot_us
-from interlock.store.plan_parts import Ask, Parts, read_parts, tasks_of_edit
+from interlock.store.plan_parts import Ask, Parts, edit_facts, read_parts, tasks_of_edit
 from interlock.store.port import Build, Load
 from interlock.store.postgres import plans
-from interlock.store.postgres.database import BEGIN, GONE, Database, only, roll_back
-from interlock.store.postgres.statement import Connection
+from interlock.store.postgres.database import BEGIN, GONE, Database, commit, only, roll_back
+from interlock.store.postgres.early_ends import EarlyEnd, EarlyEnds, Rest
+from interlock.store.postgres.statement import StatementConnection
 from interlock.store.rows import (
     ITEM_WIDTH,
     array,
@@ -56,6 +55,7 @@ from interlock.store.rows import (
     gate_row,
     item_from_row,
     item_row,
+    modes_from_rows,
     portions,
     presence_from_rows,
     run_from_row,
@@ -66,20 +66,20 @@ from interlock.store.rows import (
 )
 
 if TYPE_CHECKING:
-    from interlock.store.access_port import Note
+    from interlock.store.access import Note
     from interlock.store.postgres.clock import ServerClock
 
 _RUN_WIDTH = len(RunRecord._fields)
 EVENT_WIDTH = len(Event._fields) + 1
-#: How many transactions of a process go by before it adds up the counts that changed, where nobody sweeps.
+#: The transactions after which a process folds the changed counts if no sweeper runs.
 FOLD_EVERY = 500
-#: What the database calls an id that is taken.
+#: The constraints that a taken id violates.
 _IDS = ("items_pkey", "plans_pkey")
-#: How many lines of history one number has room for.
+#: The most events in one range of numbers.
 EVENTS_MAX = 1 << 16
 
 
-#: What the database calls a request that was carried out already.
+#: The constraint that an already carried out request violates.
 REQUESTS = "requests_pkey"
 
 
@@ -87,24 +87,24 @@ def repeated() -> Repeated:
     return Repeated("The request was carried out already.", "Its answer is kept for a day.")
 
 
-class _Unsure(Exception):
-    """The connection was lost while a commit was under way."""
+class _CommitUnsure(Exception):
+    """The connection was lost during a commit."""
 
-    def __init__(self, loaded: _Loaded, decision: Decision) -> None:
+    def __init__(self, loaded: _Loaded, decision: LedgerChanges) -> None:
         self.xid = loaded.xid
         self.first_seq = loaded.first_seq
         self.decision = decision
 
 
 class _Stepped(Exception):
-    """The server's clock was set: nothing may be decided by it."""
+    """The server's clock was set, so no decision may use it."""
 
 
 class _Loaded(Record):
-    """What a transaction has locked and read."""
+    """The rows that a transaction has locked and read."""
 
     xid: int
-    #: Read and drawn after every wait.
+    #: The time, read after every wait.
     now_us: int
     offset_us: int
     first_seq: int
@@ -112,29 +112,41 @@ class _Loaded(Record):
 
 
 class Transactions:
-    """What the rules decide, written by one process."""
+    """Writes the rules' decisions, for one process."""
 
     def __init__(self, database: Database, clock: ServerClock) -> None:
         self._database = database
         self._clock = clock
+        self.early_ends = EarlyEnds(database)
         self._sql = database.sql
         self._count = itertools.count(1)
 
-    def transact(self, load: Load, build: Build, note: Note | None = None) -> Decision:
-        """Lock and load, let the rules decide on the commands, write; repeated until it is committed once."""
+    def transact(
+        self, load: Load, build: Build, note: Note | None = None, rest: Rest | None = None
+    ) -> LedgerChanges:
+        """Lock and load, let the rules decide on the commands, and write; repeat until committed exactly
+        once. With a `rest`, that keeps the answer and commits."""
         database = self._database
+        early = self.early_ends.decided(load, build)
         ids = self._allocate(load.arrivals)
-        unsure: list[_Unsure] = []
+        unsure: list[_CommitUnsure] = []
 
-        def attempt() -> Decision:
+        def attempt() -> LedgerChanges:
             if unsure:
                 if self._was_committed(unsure[-1]):
+                    if rest is not None:
+                        with database.connection() as conn:
+                            rest.recall(conn, unsure[-1].decision)
                     return unsure[-1].decision
                 unsure.clear()
             try:
                 with database.connection() as conn:
-                    return self._attempt(conn, load, build, ids, note)
-            except _Unsure as lost:
+                    if early is not None:
+                        ended = self._end_early(conn, early, note, rest, load)
+                        if ended is not None:
+                            return ended
+                    return self._attempt(conn, load, build, ids, note, rest)
+            except _CommitUnsure as lost:
                 unsure.append(lost)
                 why = str(lost.__cause__).partition("\n")[0]
                 raise psycopg.OperationalError(f"the connection was lost during a commit ({why})") from lost
@@ -145,6 +157,12 @@ class Transactions:
                 break
             except _Stepped:
                 self._clock.correct()
+            except StoreBusy as error:
+                if early is not None and early.unsure:  # an earlier attempt may have been committed
+                    raise StoreUnavailable(
+                        error.sentence, "Look at the runs before you report again."
+                    ) from None
+                raise
             except psycopg.errors.UniqueViolation as error:
                 if error.diag.constraint_name == REQUESTS:
                     raise repeated() from None
@@ -158,43 +176,68 @@ class Transactions:
         return decision
 
     def _allocate(self, count: int) -> list[ItemId]:
-        """Ids that nobody else gets. Of several failovers in a row, each of which loses commits, two may give
-        out the same ones; the database keeps the first, and the other draws again."""
+        """Ids that no other process gets. After several failovers that lose commits, two processes may get
+        the same ones. The database keeps the first, and the other process allocates again."""
         if not count:
             return []
         rows = self._database.persistently(lambda: self._database.ask("allocate", {"count": count}))
         return [r[0] for r in rows]
 
-    def _was_committed(self, lost: _Unsure) -> bool:
-        """Whether a commit whose answer was lost took place.
+    def _was_committed(self, lost: _CommitUnsure) -> bool:
+        """Whether a commit with a lost answer took place.
 
-        The server's word on the transaction's number is not enough: numbers are not durable before a
-        commit is, so after a crash the same number may belong to somebody else's transaction. The first
-        line that ours wrote, with its time, tells them apart.
+        The server's status for the transaction's number is not enough: numbers are not durable before a
+        commit, so after a crash another transaction may have the same number. The first event of ours, with
+        its time, distinguishes them.
         """
         try:
-            fate = only(self._database.ask("fate", {"xid": lost.xid})[0])
+            outcome = only(self._database.ask("commit_outcome", {"xid": lost.xid})[0])
         except psycopg.errors.InvalidParameterValue:
-            return False  # "in the future": the server crashed and has not given the number out again
-        if fate == "in progress":
-            raise psycopg.OperationalError("the fate of a commit is not known yet")
-        if fate != "committed" or not lost.decision.events:
-            return bool(fate == "committed")
-        # A later statement than the one above, so that it sees what had just been committed.
+            return False  # "in the future": the server crashed and has not reused the number
+        if outcome == "in progress":
+            raise psycopg.OperationalError("the outcome of a commit is not known yet")
+        if outcome != "committed" or not lost.decision.events:
+            return bool(outcome == "committed")
+        # A later statement than the one above, so that it sees a commit made just before.
         line = {"seq": lost.first_seq, "at_us": lost.decision.events[0].at_us}
         return bool(only(self._database.ask("wrote_line", line)[0]))
 
-    def keep(self, conn: Connection, note: Note | None, done: object) -> None:
-        """Keep the answer to a request in the transaction that carries it out."""
-        if note is not None and (kept := note(done)) is not None:
-            request, answer = kept
-            params = {**request._asdict(), "answer": answer, "now_us": self._database.given_now()}
-            conn.execute(self._sql["access/keep_request"], params)
+    def keep(self, conn: StatementConnection, note: Note | None, done: object) -> None:
+        """Store the answers to requests in the transaction that carries them out."""
+        if note is not None and (kept := note(done)):
+            params = {
+                "keys": array([request.key for request, _ in kept]),
+                "asked": array([request.asked for request, _ in kept]),
+                "answers": array([answer for _, answer in kept]),
+                "now_us": self._database.given_now(),
+            }
+            conn.execute(self._sql["access/keep_requests"], params)
+
+    def _end_early(
+        self, conn: StatementConnection, early: EarlyEnd, note: Note | None, rest: Rest | None, load: Load
+    ) -> LedgerChanges | None:
+        if rest is not None:
+            return self.early_ends.end_with(conn, early, partial(self._lock_limits, conn, load), rest)
+        keep = None if note is None else partial(self.keep, conn, note)
+        return self.early_ends.end(conn, early, keep)
+
+    def _lock_limits(self, conn: StatementConnection, load: Load) -> None:
+        """Lock what comes before any lane: a pool, then agents."""
+        if load.pool is not None:
+            conn.execute(self._sql["lock_pool"], {"pool": load.pool})
+        if load.limited_agents:
+            conn.execute(self._sql["lock_agents"], {"agents": array(sorted(load.limited_agents))})
 
     def _attempt(
-        self, conn: Connection, load: Load, build: Build, ids: Sequence[ItemId], note: Note | None
-    ) -> Decision:
-        decision: Decision | None = None
+        self,
+        conn: StatementConnection,
+        load: Load,
+        build: Build,
+        ids: Sequence[ItemId],
+        note: Note | None,
+        rest: Rest | None,
+    ) -> LedgerChanges:
+        decision: LedgerChanges | None = None
         try:
             sent_us = since_boot_us()
             loaded = self._load(conn, load, ids, begin=True)
@@ -203,17 +246,20 @@ class Transactions:
             decision = self._decided(conn, load, build(ids), loaded)
             with self._database.pipeline(conn, chars=_chars(decision)):
                 self._write(conn, decision, loaded)
-                self.keep(conn, note, decision)
-                conn.execute("COMMIT")
+                if rest is not None:
+                    rest.send(conn, decision)
+                else:
+                    self.keep(conn, note, decision)
+                    commit(conn)
         except BaseException as error:
             if isinstance(error, GONE) and conn.broken and decision is not None:
-                raise _Unsure(loaded, decision) from error
+                raise _CommitUnsure(loaded, decision) from error
             roll_back(conn)
             raise
         return decision
 
-    def decide(self, conn: Connection, load: Load, command: Command) -> Decision:
-        """Decide on one command inside a transaction that has begun and that the caller commits."""
+    def decide(self, conn: StatementConnection, load: Load, command: Command) -> LedgerChanges:
+        """Decide on one command inside the current transaction, which the caller commits."""
         loaded = self._load(conn, load, (), begin=False)
         decision = self._decided(conn, load, [command], loaded)
         with self._database.pipeline(conn, chars=_chars(decision)):
@@ -222,7 +268,7 @@ class Transactions:
 
     # -- loading ----------------------------------------------------------------------------------
 
-    def _load(self, conn: Connection, load: Load, ids: Sequence[ItemId], *, begin: bool) -> _Loaded:
+    def _load(self, conn: StatementConnection, load: Load, ids: Sequence[ItemId], *, begin: bool) -> _Loaded:
         if begin and (load.edit is not None or any(load.keys)):
             conn.execute(BEGIN)
             begin = False
@@ -241,9 +287,8 @@ class Transactions:
         with self._database.pipeline(conn):
             if begin:
                 conn.execute(BEGIN)
-            if load.walled:
-                conn.execute(sql["lock_agents"], {"agents": array(sorted(load.walled))})
-            if made:  # before any lock: whoever makes a lane waits for another who makes it
+            self._lock_limits(conn, load)
+            if made:  # before any lock: two processes that create the same lane wait for each other
                 conn.execute(sql["add_lanes"], {"lanes": array(made)})
             locked = conn.execute(sql["lock_lanes"], wanted, binary=True)
             loaded = conn.execute(sql["load_items"], wanted, binary=True)
@@ -259,7 +304,7 @@ class Transactions:
             wanted |= {"items": array(targets), "lanes": array(lanes), "heads": heads, "with_tasks": True}
             loaded = conn.execute(sql["load_items"], wanted, binary=True)
         rows = loaded.fetchall()
-        after_wait = plans.lock_gates(partial(self._asking, conn), parts, load)
+        after_wait = plans.lock_plans(partial(self._asking, conn), parts, load)
         now_us, offset_us, first_seq = after_wait or rows[0][-3:]
         rows = [r for r in rows if r[0] is not None]
         items = {i.id: i for i in map(item_from_row, rows)}
@@ -282,16 +327,16 @@ class Transactions:
             ended_runs=self._ended_runs(conn, load, items),
             modes=modes_from_rows(modes.fetchall()) if modes else (),
             plans={plan: part.whole() for plan, part in parts.plans.items()},
-            **plans.edit_facts(partial(self._asking, conn), load, parts),
+            **edit_facts(partial(self._asking, conn), load, parts),
         )
         now_us = self._database.given_now() or now_us
         return _Loaded(xid=xid, now_us=now_us, offset_us=offset_us, first_seq=first_seq, snapshot=snapshot)
 
     def _unread(
-        self, conn: Connection, items: Mapping[ItemId, Item], rows: Sequence[tuple[Any, ...]]
+        self, conn: StatementConnection, items: Mapping[ItemId, Item], rows: Sequence[tuple[Any, ...]]
     ) -> dict[ItemId, tuple[Unread, ...]]:
-        """The messages that matter if a run ends now. Where no lane was locked, the statement that read them
-        may have waited for whoever wrote them: it sees the item's new count, and not the messages."""
+        """The messages that matter if a run ends now. Without a locked lane, the statement that read them may
+        have waited for their writer. Then it sees the item's new count, but not the messages."""
         found = unread_from_rows(items, rows)
         late = [
             i
@@ -303,23 +348,27 @@ class Transactions:
             found |= {i: tuple(map(unread_message, messages)) for i, messages in again}
         return found
 
-    def _held_back(self, conn: Connection, items: Mapping[ItemId, Item], now_us: int) -> frozenset[ItemId]:
+    def _held_back(
+        self, conn: StatementConnection, items: Mapping[ItemId, Item], now_us: int
+    ) -> frozenset[ItemId]:
         late = unclaimed(items, now_us)
         return (
             frozenset(row[0] for row in self._asking(conn, "held_back", items=late)) if late else frozenset()
         )
 
-    def _presence(self, conn: Connection, agents: Sequence[str]) -> dict[str, Presence]:
+    def _presence(self, conn: StatementConnection, agents: Sequence[str]) -> dict[str, AgentPresence]:
         params = {"agents": array(agents), "now_us": self._database.given_now()}
         return presence_from_rows(conn.execute(self._sql["presence"], params, binary=True).fetchall())
 
-    def _asking(self, conn: Connection, name: str, **params: Any) -> list[tuple[Any, ...]]:
-        """A statement whose lists go in as arrays."""
+    def _asking(self, conn: StatementConnection, name: str, **params: Any) -> list[tuple[Any, ...]]:
+        """Run a statement, with lists passed as arrays."""
         plain = {k: array(v) if isinstance(v, list) else v for k, v in params.items()}
         return conn.execute(self._sql[name], plain, binary=True).fetchall()
 
-    def _parts(self, conn: Connection, load: Load, lanes: Sequence[str], named: Sequence[ItemId]) -> Parts:
-        """What the commands may touch of the plans whose lanes are locked."""
+    def _parts(
+        self, conn: StatementConnection, load: Load, lanes: Sequence[str], named: Sequence[ItemId]
+    ) -> Parts:
+        """Read the parts of locked plans that the commands may change."""
         found = [p for p in map(plan_of_lane, lanes) if p is not None]
         if not found:
             return Parts(plans={})
@@ -329,13 +378,13 @@ class Transactions:
         return read_parts(ask, found, load)
 
     def _take_keys(
-        self, conn: Connection, load: Load, ids: Sequence[ItemId]
+        self, conn: StatementConnection, load: Load, ids: Sequence[ItemId]
     ) -> dict[tuple[str, str], ItemId]:
         firsts: dict[tuple[str, str], ItemId] = {}
         for key, item in zip(load.keys, ids, strict=False):
             if key is not None:
                 firsts.setdefault(key, item)
-        wanted = sorted(firsts)  # one order for everyone, so that two batches never wait for each other
+        wanted = sorted(firsts)  # a fixed order, so that two batches never wait for each other
         now_us = self._database.time(conn)
         params = {
             "projects": [p for p, _ in wanted],
@@ -351,13 +400,13 @@ class Transactions:
         params = {"projects": [p for p, _ in seen], "keys": [k for _, k in seen]}
         return {(p, k): item for p, k, item in conn.execute(self._sql["find_keys"], params)}
 
-    def _seen(self, conn: Connection, seen_keys: Mapping[Any, ItemId]) -> dict[ItemId, Item]:
-        """The first items of dedupe keys that come again: they are named, never changed, so not locked."""
+    def _seen(self, conn: StatementConnection, seen_keys: Mapping[Any, ItemId]) -> dict[ItemId, Item]:
+        """The first items of repeated dedupe keys. They are only named, never changed, so not locked."""
         rows = conn.execute(self._sql["load_seen"], {"items": array(list(seen_keys.values()))}, binary=True)
         return {i.id: i for i in map(item_from_row, rows.fetchall())}
 
     def _ended_runs(
-        self, conn: Connection, load: Load, items: Mapping[ItemId, Item]
+        self, conn: StatementConnection, load: Load, items: Mapping[ItemId, Item]
     ) -> dict[RunId, RunRecord]:
         live = {i.state.run for i in items.values()}
         late = [r for r in load.runs if r not in live]
@@ -369,17 +418,17 @@ class Transactions:
     # -- deciding and writing ---------------------------------------------------------------------
 
     def _decided(
-        self, conn: Connection, load: Load, commands: Sequence[Command], loaded: _Loaded
-    ) -> Decision:
+        self, conn: StatementConnection, load: Load, commands: Sequence[Command], loaded: _Loaded
+    ) -> LedgerChanges:
         needed = loaded.snapshot.spare_ids(frozenset(load.items), loaded.now_us)
         spare: tuple[ItemId, ...] = ()
         if needed:
             spare = tuple(r[0] for r in conn.execute(self._sql["allocate"], {"count": needed}))
         return in_bulk(decide)(loaded.snapshot, commands, loaded.now_us, self._database.timing, spare)
 
-    def _write(self, conn: Connection, decision: Decision, loaded: _Loaded) -> None:
-        """Send what was decided. The order matters to the index that keeps one owner a lane: items that leave
-        an active state go before items that enter one."""
+    def _write(self, conn: StatementConnection, decision: LedgerChanges, loaded: _Loaded) -> None:
+        """Send the decision. The index for one owner of a lane needs an order: items that leave an active
+        state come before items that enter one."""
         events = [(loaded.first_seq + n, *event_row(e)) for n, e in enumerate(decision.events)]
         assert len(events) <= EVENTS_MAX, "one transaction's events must fit below the next number"
 
@@ -402,7 +451,7 @@ class Transactions:
             conn.execute(self._sql["move_messages"], move._asdict())
         for messages in portions(decision.messages, _message_chars):
             write("insert_messages", messages)
-        write("set_walls", decision.walls)
+        write("set_walls", decision.quota_limits)
         write("set_streaks", decision.streaks)
         write("set_last_agents", decision.last_agents)
         write("set_gates", [gate_row(lane, g, g and " ".join(g.exempt)) for lane, g in decision.gates])
@@ -413,7 +462,7 @@ class Transactions:
         tallies = _tallies(decision, loaded.snapshot.items)
         if decision.runs or tallies or events:
             for runs in portions(decision.runs, _run_chars):
-                recorded = (*columns(runs, _RUN_WIDTH), *columns(tallies, 3), *columns(events, EVENT_WIDTH))
+                recorded = (*columns(runs, _RUN_WIDTH), *columns(tallies, 4), *columns(events, EVENT_WIDTH))
                 conn.execute(self._sql["record"], recorded)
                 tallies, events = [], []
         if decision.plans:
@@ -435,7 +484,7 @@ def _run_chars(run: RunRecord) -> int:
 def unread_from_rows(
     items: Mapping[ItemId, Item], rows: Sequence[tuple[Any, ...]]
 ) -> dict[ItemId, tuple[Unread, ...]]:
-    """The unread messages that stand behind the columns of the items."""
+    """The unread messages after the columns of the items."""
     found = {i: r[ITEM_WIDTH] for i, r in zip(items, rows, strict=True) if r[ITEM_WIDTH]}
     return {
         i: tuple(map(unread_message, messages))
@@ -444,20 +493,27 @@ def unread_from_rows(
     }
 
 
-def _chars(decision: Decision) -> int:
-    """How much text of callers there is to write."""
+def _chars(decision: LedgerChanges) -> int:
+    """The length of the callers' texts to write."""
     sizes = map(_payload_chars, decision.payloads), map(_message_chars, decision.messages)
     return sum(map(sum, (*sizes, map(_run_chars, decision.runs))))
 
 
-def _tallies(decision: Decision, before: Mapping[ItemId, Item]) -> list[tuple[str, int, int]]:
-    """How the numbers of items change, by status and priority."""
-    changes: Counter[tuple[str, int]] = Counter()
+def _tallies(
+    decision: LedgerChanges, before: Mapping[ItemId, Item]
+) -> list[tuple[str | None, str | None, int, int]]:
+    """The number of items of a priority that move from one status to another; from none if new."""
+    moves: Counter[tuple[str | None, str | None, int]] = Counter()
     for item in (*decision.settled, *decision.raised, *decision.born):
-        changes[item.state.status, item.spec.priority] += 1
+        was, status, priority = None, item.state.status, item.spec.priority
         if (old := before.get(item.id)) is not None:
-            changes[old.state.status, old.spec.priority] -= 1
-    return [(status, priority, n) for (status, priority), n in changes.items() if n]
+            if old.spec.priority == priority:
+                was = old.state.status
+            else:
+                moves[old.state.status, None, old.spec.priority] += 1
+        if was is not status:
+            moves[was, status, priority] += 1
+    return [(*move, n) for move, n in moves.items()]
 
 
 def only_row(cursor: psycopg.Cursor[tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -465,7 +521,3 @@ def only_row(cursor: psycopg.Cursor[tuple[Any, ...]]) -> tuple[Any, ...]:
     row = cursor.fetchone()
     assert row is not None
     return row
-
-
-def modes_from_rows(rows: Sequence[Sequence[Any]]) -> tuple[ModeRule, ...]:
-    return tuple(ModeRule(scope=s, value=v, mode=Mode(m)) for s, v, m in rows)

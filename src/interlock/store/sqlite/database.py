@@ -1,7 +1,7 @@
 """One SQLite file: its connections, transactions, schema and clock.
 
-Every write is one `BEGIN IMMEDIATE` transaction with `synchronous=FULL`, so a fence that was given out
-survives a power loss; readers never wait. Not promised: network file systems.
+Every write is one `BEGIN IMMEDIATE` transaction with `synchronous=FULL`, so a fence survives a power loss.
+Readers never wait. Not promised: network file systems.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from typing import Any, TypeVar
 import apsw
 
 from interlock.core import bootclock, continuity
-from interlock.core.absence import Absence
 from interlock.core.continuity import Ancestor, Lineage
 from interlock.core.errors import SchemaMismatch, StoreSealed
+from interlock.core.store_outage import StoreOutage
 from interlock.store import clock
 from interlock.store.migrate import Applied, pending, prepare, rows_to_applied, too_old
 from interlock.store.rows import event_row
 from interlock.store.sqlite import forks, move, openfiles
-from interlock.store.sqlite.trouble import in_words, no_room
+from interlock.store.sqlite.error_messages import in_words, no_room
 from interlock.store.statements import Statements
 
 T = TypeVar("T")
 
 BUSY_TIMEOUT_S = 30.0
-#: How often a reader looks whether its files are still those at the path. A writer does each time.
+#: How often a reader checks whether its files are still those at the path. A writer checks each time.
 LOOK_EVERY_S = 0.05
-#: What is left of a log that a long reader made large, once that is gone. SQLite itself never shrinks it.
+#: The size to which a log is cut after a long reader made it large. SQLite itself never shrinks it.
 LOG_KEPT_BYTES = 16 << 20
 #: A disk with less space than this is full.
 ROOM_BYTES = 1 << 20
@@ -52,17 +52,17 @@ class SqliteDatabase:
         now: Callable[[], int] | None = None,
         busy_timeout_s: float = BUSY_TIMEOUT_S,
         migrate: bool = True,
-        absence: Absence | None = None,
+        outage: StoreOutage | None = None,
     ) -> None:
-        self._absence = absence or Absence()
+        self._outage = outage or StoreOutage()
         self.path = Path(path)
         self.sql = Statements("sqlite")
         self._busy_timeout_s = busy_timeout_s
         self._local = threading.local()
         self._clock = now
-        #: The file that was opened first. A later connection must find the same one.
+        #: The first opened file. A later connection must find the same one.
         self._file: openfiles.Identity = None
-        #: Whether it was looked at whether the store knows that file.
+        #: Whether it was checked that the store knows that file.
         self._recognised = False
         self._looked_s = 0.0
         forks.watch(self)
@@ -88,18 +88,18 @@ class SqliteDatabase:
         begun_s = 0.0
 
         def wait_a_little(tries: int) -> bool:
-            # Short waits with jitter: SQLite's own steps grow to 100 ms and starve whoever waited longest.
+            # Short waits with jitter: SQLite's own steps grow to 100 ms and starve the oldest waiter.
             nonlocal begun_s
             if tries == 0:
                 begun_s = time.monotonic()
             _pause()
             now_s = time.monotonic()
-            if self._local.beginning:  # a reader never waits for long, and must not hide who does
-                self._absence.missed(f"Another process has {self.path.name} locked", now_s)
-            return self._absence.waits(now_s, begun_s + self._busy_timeout_s)
+            if self._local.beginning:  # a reader never waits long, and must not hide a waiting writer
+                self._outage.attempt_failed(f"Another process has {self.path.name} locked", now_s)
+            return self._outage.waits(now_s, begun_s + self._busy_timeout_s)
 
         self._local.beginning = False
-        # Plan a statement once: without this, SQLite plans it again whenever a bound value changes.
+        # Plan a statement once. Otherwise SQLite plans it again whenever a bound value changes.
         db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         db.set_busy_handler(wait_a_little)
         self._use_wal(db)
@@ -124,7 +124,7 @@ class SqliteDatabase:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Turn what SQLite refuses into one sentence with a hint."""
+        """Turn SQLite's errors into one sentence with a hint."""
         try:
             yield
         except apsw.Error as error:
@@ -137,18 +137,18 @@ class SqliteDatabase:
             )
             if said is None:
                 if isinstance(error, apsw.SQLError) and db is not None:
-                    # Perhaps a table or column is not there because the database has moved on.
+                    # A table or column may be missing because the schema has changed.
                     pending(self.backend, self._applied(db))
                 raise
-            self.check_files()  # they explain more than what SQLite makes of them
+            self.check_files()  # this explains more than SQLite's error
             raise said from None
 
     @contextmanager
     def write(self) -> Iterator[None]:
-        """One transaction of this thread that has the write lock from its first statement, on a database that
+        """A transaction of this thread with the write lock from its first statement, on a database that
         serves this program."""
-        if self._is_part:
-            with self._part():
+        if self.is_part:
+            with self.part():
                 yield
             return
         if not self._recognised:
@@ -159,8 +159,8 @@ class SqliteDatabase:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Transactions of this thread within are parts of one, which is committed at the end. Each is kept or
-        undone by itself until then."""
+        """Combine this thread's transactions in the block into one, which is committed at the end. Until then
+        each is kept or undone separately."""
         with self.write():
             self._local.together = True
             try:
@@ -169,18 +169,19 @@ class SqliteDatabase:
                 self._local.together = False
 
     @property
-    def _is_part(self) -> bool:
+    def is_part(self) -> bool:
         return getattr(self._local, "together", False)
 
     @contextmanager
-    def _part(self) -> Iterator[None]:
+    def part(self) -> Iterator[None]:
+        """A part of this thread's transaction, undone by itself if it fails."""
         db = self.db
         with self.guard():
             db.execute("SAVEPOINT part")
             try:
                 yield
             except BaseException:
-                if db.in_transaction:  # else SQLite has undone the whole
+                if db.in_transaction:  # otherwise SQLite has rolled back all of it
                     db.execute("ROLLBACK TO part")
                     db.execute("RELEASE part")
                 raise
@@ -188,8 +189,8 @@ class SqliteDatabase:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        if self._is_part:
-            with self._part():
+        if self.is_part:
+            with self.part():
                 yield
             return
         db, local = self.db, self._local
@@ -200,7 +201,7 @@ class SqliteDatabase:
                 local.beginning = True
                 db.execute("BEGIN IMMEDIATE")
                 local.beginning = False
-                self._absence.answered()
+                self._outage.answered()
                 self.check_files()
                 yield
                 db.execute("COMMIT")
@@ -212,7 +213,7 @@ class SqliteDatabase:
                 local.beginning, local.clock = False, None
 
     def _end_interrupted(self, db: apsw.Connection) -> None:
-        """A signal's exception may come between a transaction's begin and the block that would end it."""
+        """End a transaction if a signal's exception came between its begin and the block that ends it."""
         if db.in_transaction:
             db.execute("ROLLBACK")
 
@@ -235,23 +236,23 @@ class SqliteDatabase:
         last_run = continuity.last_run_after_change(counter, now_us)
         self.rows("reserve", name="run", count=last_run - counter)
         self.each("insert_event", [event_row(continuity.changed(was, self.open_file(), last_run, now_us))])
-        # The file that was at this place is not there any more. One at another place may be.
+        # The earlier file at this place is gone. One at another place may still exist.
         replaced = self.value("meta", name="place") == openfiles.place(self.path)
         self.rows("leave_store", state=Ancestor.GONE if replaced else Ancestor.COPIED)
         self.rows("name_store")
 
-    def leap(self, past: int, *, armed_us: int, run: int, lane: str | None) -> bool:
-        """Go on above a fence of this lineage; false if another store gives out numbers in its name."""
+    def skip_runs(self, past: int, *, armed_us: int, run: int, lane: str | None) -> bool:
+        """Continue above a fence of this lineage; false if another store gives out numbers in its name."""
         with self.write():
             now_us, counter = self.now_us(), self.value("reserve", name="run", count=0)
-            leapt_us = self.value("meta", name="leapt_us")
+            skipped_us = self.value("meta", name="leapt_us")
             last_run = continuity.last_run_after_lag(
-                counter, past, now_us, armed_us=armed_us, leapt_us=leapt_us and int(leapt_us)
+                counter, past, now_us, armed_us=armed_us, skipped_us=skipped_us and int(skipped_us)
             )
             if last_run is not None and last_run > counter:
                 self.rows("reserve", name="run", count=last_run - counter)
                 self.rows("set_meta", name="leapt_us", value=str(now_us))
-                event = continuity.leapt(past, last_run, run, lane, now_us)
+                event = continuity.numbers_skipped(past, last_run, run, lane, now_us)
                 self.each("insert_event", [event_row(event)])
             return last_run is not None
 
@@ -260,18 +261,18 @@ class SqliteDatabase:
         return continuity.lineage(self.rows("stores"))
 
     def add_ancestors(self, ancestors: Mapping[str, Ancestor]) -> None:
-        """Record stores that this one goes on from."""
+        """Record stores that this one continues."""
         with self.write():
             for store, state in ancestors.items():
                 self.rows("add_ancestor", id=store, state=state)
 
     def known_file(self) -> str | None:
-        """The file that the store was in when it was last written."""
+        """The file of the store at its last write."""
         found: str | None = self.value("meta", name="file")
         return found
 
     def open_file(self) -> str:
-        """The file that is open."""
+        """The open file."""
         return openfiles.known_as(self.path, self._file)
 
     def _expect_schema(self) -> None:
@@ -282,8 +283,8 @@ class SqliteDatabase:
             raise StoreSealed(json.loads(seal)["place"])
 
     def at_once(self, work: Callable[[], T]) -> T:
-        """Whatever `work` reads is of one moment. It must not write."""
-        if self._is_part:
+        """Run `work` on one snapshot. It must not write."""
+        if self.is_part:
             return work()
         db = self.db
         with self.guard():
@@ -297,13 +298,13 @@ class SqliteDatabase:
                     db.execute("ROLLBACK")
 
     def check_files(self) -> None:
-        """Raise if the files that this thread has open are not those that the path names."""
+        """Raise if this thread's open files are not those at the path."""
         if getattr(self._local, "pid", None) == os.getpid():
             self._local.files.check()
             self._looked_s = time.monotonic()
 
     def _look_at_files(self) -> None:
-        """The same for a reader, who may be late by a moment."""
+        """The same for a reader, which may detect it a moment later."""
         if time.monotonic() - self._looked_s >= LOOK_EVERY_S:
             self.check_files()
 
@@ -316,7 +317,7 @@ class SqliteDatabase:
     # -- statements -------------------------------------------------------------------------------
 
     def rows(self, name: str, /, **params: Any) -> list[Any]:
-        """All rows of a statement. Lists go in as JSON."""
+        """All rows of a statement. Lists are passed as JSON."""
         plain = {k: json.dumps(v) if isinstance(v, list | tuple) else v for k, v in params.items()}
         with self.guard():
             db = self.db
@@ -337,8 +338,8 @@ class SqliteDatabase:
     # -- schema -----------------------------------------------------------------------------------
 
     def probe(self) -> None:
-        """Raise unless the store can be written now, and grow a little: its log may have room for small
-        writes long after the disk is full."""
+        """Raise unless the store can be written and can grow a little. Its log may have room for small writes
+        long after the disk is full."""
         with self.write():
             self.rows("probe")
         disk = os.statvfs(self.path.parent)
@@ -346,7 +347,7 @@ class SqliteDatabase:
             raise no_room(self.path, os.strerror(errno.ENOSPC))
 
     def check_sessions(self) -> None:
-        """Nothing is between a process and its file."""
+        """Do nothing, as there is no pooler between a process and its file."""
 
     def applied(self) -> list[Applied]:
         with self.guard():
@@ -355,14 +356,14 @@ class SqliteDatabase:
             ours = self.db.pragma("application_id") == move.APPLICATION_ID
             if not ours and not empty:
                 raise SchemaMismatch(
-                    f"{self.path} is a database, but not one of Interlock's.", "Name another file."
+                    f"{self.path} is a database, but not an Interlock store.", "Name another file."
                 )
             if empty:
                 return []
             if (place := move.moved_to(self.db)) is not None:
                 raise SchemaMismatch(
                     f"The store {self.path} was moved to {place}.",
-                    "Unset INTERLOCK_URL, or let it name the new place.",
+                    "Unset INTERLOCK_URL, or point it at the new place.",
                 )
             return self._applied(self.db)
 
@@ -383,7 +384,7 @@ class SqliteDatabase:
         if self._clock is not None:
             return self._clock()
         db, text = self.db, getattr(self._local, "clock", None)
-        if text is None:  # else this transaction has read it
+        if text is None:  # otherwise this transaction has read it
             with self.guard():
                 text = db.execute(self.sql["meta"], {"name": "clock"}).get
         moment = clock.moment()
@@ -393,15 +394,15 @@ class SqliteDatabase:
         if db.txn_state() == apsw.SQLITE_TXN_WRITE:
             return self._settle_clock()
         if db.in_transaction:
-            return moment.wall_us  # only a look; the next write settles it
+            return moment.wall_us  # only a read; the next write settles it
         try:
             with self.write():
                 return self.now_us()
         except StoreSealed:
-            return moment.wall_us  # nobody will write
+            return moment.wall_us  # there will be no more writes
 
     def go_on_from(self, now_us: int) -> None:
-        """Let the clock of a new store begin no earlier than this."""
+        """Start the clock of a new store no earlier than this."""
         moment = clock.moment()
         if now_us > moment.wall_us:
             offsets = {str(self._scale()): now_us - moment.since_boot_us}
@@ -410,7 +411,7 @@ class SqliteDatabase:
     def _settle_clock(self) -> int:
         offsets = clock.offsets_from(self.value("meta", name="clock"))
         last_us = self.value("last_event_us") or 0
-        found = bootclock.settled(offsets, self._scale(), clock.moment(), last_us)
+        found = bootclock.adjustment(offsets, self._scale(), clock.moment(), last_us)
         self._local.clock = clock.offsets_text(found.offsets)
         self.rows("set_meta", name="clock", value=self._local.clock)
         if found.step_us:
@@ -423,7 +424,7 @@ class SqliteDatabase:
         return found.now_us
 
     def _scale(self) -> bootclock.Scale:
-        """The way in which this process counts the time since boot; a forked child may count in another."""
+        """The scale of this process's time since boot. A forked child may have another."""
         local = self._local
         if getattr(local, "scale_of", None) != os.getpid():
             local.scale, local.scale_of = clock.scale(), os.getpid()
@@ -431,29 +432,29 @@ class SqliteDatabase:
         return found
 
     def tickets(self, count: int) -> list[int]:
-        """Tickets, taken before the wait for the write lock, so that arrivals go in order and not by luck."""
+        """Take tickets before the wait for the write lock, so that the order of arrival is kept."""
         first = max(self.now_us(), self.value("read_ticket") + 1)
         return list(range(first, first + count))
 
     def reserve(self, name: str, count: int) -> list[Any]:
-        """The next numbers of a counter, which nobody else gets."""
+        """Take the next numbers of a counter, which no other process gets."""
         if not count:
             return []
         last: int = self.value("reserve", name=name, count=count)
         return list(range(last - count + 1, last + 1))
 
     def after_restore(self) -> int:
-        """Skip run numbers that may have been given out since the backup; what this store was copied from is
-        gone. Gives the last number skipped."""
+        """Skip run numbers that may have been given out since the backup. The source of this store is gone.
+        Gives the last skipped number."""
         with self.write():
             counter = self.value("reserve", name="run", count=0)
             last_run = continuity.last_run_after_change(counter, self.now_us())
             self.rows("reserve", name="run", count=last_run - counter)
-            self.rows("lose_origins")
+            self.rows("retire_ancestors")
             return last_run
 
 
 def _pause() -> None:
-    from random import uniform  # noqa: PLC0415  (most commands find the file free)
+    from random import uniform  # noqa: PLC0415  (rarely needed: the file is mostly free)
 
-    time.sleep(uniform(0.0002, 0.002))  # noqa: S311  (spreads the waiting ones; nothing secret)
+    time.sleep(uniform(0.0002, 0.002))  # noqa: S311  (only spreads the retries)

@@ -1,9 +1,9 @@
-"""SQLite files and forks: a forked child takes its own locks, or is refused.
+"""Protects SQLite files from forks: a forked child takes its own locks, or is refused.
 
-A forked child inherits SQLite's notes about its locks, but not the locks: if it uses a file that its parent
+A forked child inherits SQLite's records of its locks, but not the locks. If it uses a file that its parent
 has open, it takes no lock, and its commits are lost when the parent closes the file. So the forking thread
-closes its connections before the fork, and each side opens new ones when it needs them. The fork cannot close
-the connections of other threads; the child may not use their files.
+closes its connections before the fork, and both sides open new ones when needed. The fork cannot close the
+connections of other threads, so the child may not use their files.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ class Closable(Protocol):
 _DATABASES: weakref.WeakSet[Closable] = weakref.WeakSet()
 _OPEN: weakref.WeakKeyDictionary[apsw.Connection, str] = weakref.WeakKeyDictionary()
 #: In a forked child: connections of the parent's other threads. They stay open here, since closing one would
-#: undo what its thread is writing.
+#: roll back its thread's transaction.
 _INHERITED: dict[apsw.Connection, str] = {}
 
 
 def watch(database: Closable) -> None:
-    """Have a database close its connection before its thread forks."""
+    """Make a database close its connection before its thread forks."""
     _DATABASES.add(database)
 
 
 def connect(path: Path, *, make: bool = True) -> apsw.Connection:
-    """Open a file; refused in a child that was forked while another thread had it open.
+    """Open a file. Refused in a child that was forked while another thread had it open.
 
-    `make`: whether to make the file if it is not there."""
+    `make` is whether to create a missing file."""
     file = str(path.resolve())
     if file in _INHERITED.values():
         raise StoreUnavailable(

@@ -1,13 +1,14 @@
-"""The default store moves from `.interlock/` into the directory of git, where `git clean` leaves it alone.
+"""Moves the default store from `.interlock/` into the directory of git, where `git clean` does not delete it.
 
-1. Nobody else has the old file open: we have its exclusive lock, to the end. No run in it is live.
-2. A copy is made beside the new place, and is complete and on the disk.
-3. The old file is sealed in one transaction: it is empty, and older versions refuse it in words.
-4. The copy gets the name of the store.
+1. Take the exclusive lock of the old file to the end, so that no other process has it open. No run in it is
+live.
+2. Write a complete copy beside the new place, and sync it to the disk.
+3. Seal the old file in one transaction: it is empty, and older versions refuse it with a message.
+4. Rename the copy to the name of the store.
 
-A crash may come between any two of them. Before 3 the old file is the store, and the next try makes another
-copy. After 3 the copy is the store, and whoever opens it next does 4. Nobody opens the new place while the
-old file is not sealed, so there is never more than one store in use.
+A crash may come between any two steps. Before 3 the old file is the store, and the next try makes another
+copy. After 3 the copy is the store, and the next process to open it does 4. No process opens the new place
+before the old file is sealed, so there is never more than one store in use.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import apsw
 from interlock.core.errors import Held, SchemaMismatch
 from interlock.store import clock
 from interlock.store.sqlite import forks
-from interlock.store.sqlite.trouble import in_words
+from interlock.store.sqlite.error_messages import in_words
 from interlock.store.statements import Statements
 
 APPLICATION_ID = 0x494C4F43  # "ILOC", so that a foreign database is not mistaken for ours
@@ -37,8 +38,8 @@ _AGAIN_S = 0.05
 _SQL = Statements("sqlite")
 
 
-class _Found(Enum):
-    """What is at the old place."""
+class _OldFiles(Enum):
+    """The state of the old place."""
 
     NO_STORE = "nothing that was ever a store"
     STORE = "a store that was not moved"
@@ -50,11 +51,11 @@ def require_moved(old: Path, new: Path) -> None:
     if old.exists():
         with _in_words(old), _opened(old) as db:
             found = _look(db)
-        if found is _Found.STORE:
+        if found is _OldFiles.STORE:
             _require_one(old, new)
             raise SchemaMismatch(
-                f"The store is still at its former place, {old}.",
-                f"Stop the workers and run `interlock migrate`: it moves to {new.parent}.",
+                f"The store is still in its old place, {old}.",
+                f"Stop the workers, then run `interlock migrate`: it moves the store to {new.parent}.",
             )
     _take_name(new)
 
@@ -66,35 +67,39 @@ def move(old: Path, new: Path, *, busy_timeout_s: float) -> bool:
         return False
     with _in_words(old, busy_timeout_s), _alone(old, busy_timeout_s) as db:
         found = _look(db)
-        if found is _Found.STORE:
+        if found is _OldFiles.STORE:
             _require_one(old, new)
             _require_idle(db, old)
             _copy(db, new)
             _seal(db, new)
             _forget_file(new)
         _take_name(new)
-    return found is _Found.STORE
+    return found is _OldFiles.STORE
 
 
 def moved_to(db: apsw.Connection) -> str | None:
-    """Where the store is whose seal this is; None if it is no seal."""
+    """The new place in a seal; None if the file is not a seal."""
     if db.pragma("user_version") != SEAL:
         return None
     return str(db.execute("SELECT name FROM migrations ORDER BY version DESC LIMIT 1").get)
 
 
-def _look(db: apsw.Connection) -> _Found:
+def _look(db: apsw.Connection) -> _OldFiles:
     if db.pragma("user_version") == SEAL:
-        return _Found.SEAL
+        return _OldFiles.SEAL
     ours = db.pragma("application_id") == APPLICATION_ID
-    return _Found.STORE if ours and db.execute("SELECT count(*) FROM sqlite_schema").get else _Found.NO_STORE
+    return (
+        _OldFiles.STORE
+        if ours and db.execute("SELECT count(*) FROM sqlite_schema").get
+        else _OldFiles.NO_STORE
+    )
 
 
 def _require_one(old: Path, new: Path) -> None:
     if new.exists():
         raise SchemaMismatch(
-            f"There are two stores: {new}, and {old} at the former place.",
-            "Decide which one counts and rename the other; INTERLOCK_URL=sqlite:////… looks into either.",
+            f"There are two stores: {new}, and {old} in the old place.",
+            "Keep the right one and rename the other. INTERLOCK_URL=sqlite:////… opens either.",
         )
 
 
@@ -105,7 +110,7 @@ def _require_idle(db: apsw.Connection, old: Path) -> None:
         more = " and others" if len(live) > _NAMED else ""
         raise Held(
             f"The store in {old} cannot be moved while runs are live: {named}{more}.",
-            "Let them end, or stop their workers and wait until their leases are over; then try again.",
+            "Let them end, or stop their workers and wait until their leases expire; then try again.",
         )
 
 
@@ -114,15 +119,15 @@ def _require_idle(db: apsw.Connection, old: Path) -> None:
 
 @contextmanager
 def _alone(old: Path, busy_timeout_s: float) -> Iterator[apsw.Connection]:
-    """The old file, as long as nobody else can open it."""
+    """Open the old file exclusively: no other process can open it meanwhile."""
     deadline_s = time.monotonic() + busy_timeout_s
     from random import uniform  # noqa: PLC0415  (for this alone)
 
     while True:
         with _opened(old) as db:
             try:
-                db.pragma("locking_mode", "exclusive")  # it keeps every lock that it gets
-                db.pragma("journal_mode", "delete")  # leaving WAL needs the file for oneself
+                db.pragma("locking_mode", "exclusive")  # keeps every lock that it gets
+                db.pragma("journal_mode", "delete")  # leaving WAL needs exclusive access
                 db.execute("BEGIN EXCLUSIVE; COMMIT")
             except apsw.BusyError:
                 if time.monotonic() >= deadline_s:
@@ -131,7 +136,7 @@ def _alone(old: Path, busy_timeout_s: float) -> Iterator[apsw.Connection]:
                 db.pragma("synchronous", "extra")
                 yield db
                 return
-        # Closed meanwhile: two that each keep a part of the lock would wait for each other.
+        # Closed meanwhile: two processes that each hold a part of the lock would wait for each other.
         time.sleep(uniform(0, _AGAIN_S))  # noqa: S311  (nothing secret)
 
 
@@ -159,17 +164,17 @@ def _seal(db: apsw.Connection, new: Path) -> None:
         db.execute(_SQL["seal"], {"path": str(new)})
         db.pragma("user_version", SEAL)
     with contextlib.suppress(apsw.Error):
-        db.execute("VACUUM")  # the seal holds without it
+        db.execute("VACUUM")  # the seal is valid without it
 
 
 def _forget_file(new: Path) -> None:
-    """Let the copy forget which file it was in: it moved, and is no copy beside another one."""
+    """Delete the copy's record of its file: it is a moved store, not a second copy."""
     with _opened(_draft(new)) as db:
         db.execute("DELETE FROM meta WHERE name = 'file'")
 
 
 def _take_name(new: Path) -> None:
-    """Give the copy its name, if a move stopped before that."""
+    """Rename the copy, if a move stopped before that."""
     with contextlib.suppress(FileNotFoundError):  # another process was faster
         if _draft(new).exists() and not new.exists():
             _draft(new).rename(new)

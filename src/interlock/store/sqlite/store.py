@@ -1,6 +1,6 @@
 """The embedded store: one SQLite file, many processes of one host.
 
-Order comes from tickets, not from who wins the write lock: SQLite's lock is a race, not a queue.
+Tickets give the order, as SQLite's write lock is a race, not a queue.
 """
 
 from __future__ import annotations
@@ -8,46 +8,59 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interlock.core.absence import Absence
-from interlock.core.blocks import NO_LANE, Block, of_blocker
-from interlock.core.claiming import Agent, Claim, Pool, has_room, narrowed, with_room
-from interlock.core.commands import Arrive, Overtake, Repair, Tell
+import apsw
+
+from interlock.core.bootclock import TOLERANCE_US
+from interlock.core.claims import Agent, Claim, has_room, narrowed, with_room
+from interlock.core.commands import Arrive, Overtake, Repair, SendMessage
 from interlock.core.decide import decide
-from interlock.core.ending import refused_writes
-from interlock.core.errors import Repeated
+from interlock.core.endings import any_accepted
+from interlock.core.errors import InterlockError, Repeated
 from interlock.core.handles import Handle
-from interlock.core.ledger import Decision
-from interlock.core.model import Event, EventKind, Item, ItemId, Mode, ModeRule, RunRecord
-from interlock.core.names import no_pool
-from interlock.core.notices import Mark
+from interlock.core.ledger import LedgerChanges, Snapshot
+from interlock.core.model import US_PER_S, Event, EventKind, Item, ItemId
 from interlock.core.plans.commands import CreatePlan, EditPlan
 from interlock.core.record import replace
-from interlock.core.timing import Timing, to_us
-from interlock.core.workers import FORGET_AT_ONCE, FORGOTTEN_S, Worker
-from interlock.store.port import Build, ClaimAnswer, ClaimedItem, Load, Outcome, Renewal, outcome_of
-from interlock.store.pruning import BY_ITEM, BY_PLAN, Pruned
-from interlock.store.rows import by_handle, event_row, gate_row, item_row, run_from_row, spec_row, state_row
+from interlock.core.store_outage import StoreOutage
+from interlock.core.timing import Timing
+from interlock.store import clock
+from interlock.store.port import (
+    Build,
+    CallOutcome,
+    ClaimAnswer,
+    ClaimedItem,
+    EndsAndClaim,
+    Finding,
+    Load,
+    Renewal,
+    outcome_of,
+)
+from interlock.store.registry import Registry
+from interlock.store.rows import (
+    agent_from_row,
+    event_row,
+    gate_row,
+    item_from_row,
+    item_row,
+    spec_row,
+    state_row,
+)
 from interlock.store.sqlite import snapshot
 from interlock.store.sqlite.database import BUSY_TIMEOUT_S, SqliteDatabase
-from interlock.store.sqlite.reads import SqliteReads, item_of_row
+from interlock.store.sqlite.tables import SqliteTables
 
 if TYPE_CHECKING:
-    from interlock.store.access_port import Access, Note
-    from interlock.store.metering import Meter
-    from interlock.store.sqlite.github import SqliteGitHub
+    from interlock.store.access import Note
 
 WATCH_INTERVAL_S = 0.005
-#: An item, the owner of its lane that it may overtake, and the agent of that owner if it is gone.
+#: An item, the owner of its lane that it may overtake, and that owner's agent if that is gone.
 _Candidate = tuple[ItemId, ItemId, str | None]
-#: Which reads of tokens need the time.
-_AT = ("token", "live_tokens", "has_tokens")
 
 
-class SqliteStore(SqliteReads):
+class SqliteStore(Registry):
     """A store on one SQLite file."""
 
     def __init__(
@@ -58,60 +71,89 @@ class SqliteStore(SqliteReads):
         now: Callable[[], int] | None = None,
         busy_timeout_s: float = BUSY_TIMEOUT_S,
         migrate: bool = True,
-        absence: Absence | None = None,
+        outage: StoreOutage | None = None,
     ) -> None:
         database = SqliteDatabase(
-            path, now=now, busy_timeout_s=busy_timeout_s, migrate=migrate, absence=absence
+            path, now=now, busy_timeout_s=busy_timeout_s, migrate=migrate, outage=outage
         )
-        super().__init__(database)
+        super().__init__(SqliteTables(database))
+        self.database = database
         self.timing = timing or Timing()
-        self.tickets = database.tickets
+        self.tickets, self.at_once, self.close = database.tickets, database.at_once, database.close
+
+    def now_us(self) -> int:
+        return self.database.now_us()
 
     # -- deciding ---------------------------------------------------------------------------------
 
-    def transact(self, load: Load, build: Build, note: Note | None = None) -> Decision:
+    def transact(self, load: Load, build: Build, note: Note | None = None) -> LedgerChanges:
         with self.database.write():
             decision = self._decide(load, build)
             self._keep(note, decision)
             return decision
 
-    #: A commit waits for the disk, and one at a time writes.
+    def finish_and_claim(
+        self, load: Load, build: Build, claim: Claim, note: Note | None = None
+    ) -> EndsAndClaim:
+        with self.database.write():
+            decision = self._decide(load, build)
+            done = EndsAndClaim(decision, self._claimed_after(decision, claim))
+            self._keep(note, done)
+            return done
+
+    def _claimed_after(self, decision: LedgerChanges, claim: Claim) -> Sequence[ClaimedItem]:
+        if not any_accepted(decision.answers):
+            return ()
+        try:
+            with self.database.part():  # the ends stand if it fails
+                ready = self._ready(claim, self._agent_as_set(claim.agent), claim.limit)
+                return self._start(claim, ready) if ready else ()
+        except (InterlockError, apsw.Error):
+            if not self.database.db.in_transaction:  # SQLite has undone all of it: a full disk, say
+                raise
+            return ()
+
+    #: A commit waits for the disk, and there is one writer at a time.
     shares_commits = True
 
-    def together(self, works: Sequence[Callable[[], Any]]) -> list[Outcome]:
+    def together(self, works: Sequence[Callable[[], Any]]) -> list[CallOutcome]:
         with self.database.together():
             found = []
             for work in works:
                 found.append(outcome_of(work))
-                if not self.database.db.in_transaction:  # SQLite has undone all of it: a full disk, say
+                if not self.database.db.in_transaction:  # SQLite has rolled it back: a full disk
                     raise found[-1].error or AssertionError("the transaction is gone")
             return found
 
+    @property
+    def in_transaction(self) -> bool:
+        return self.database.is_part
+
     def _keep(self, note: Note | None, done: object) -> None:
-        """Keep the answer to a request in the transaction that carries it out."""
-        if note is not None and (kept := note(done)) is not None:
-            request, answer = kept
-            params = {**request._asdict(), "answer": answer, "now_us": self.now_us()}
-            if not self.database.rows("access/keep_request", **params):
+        """Store the answers to requests in the transaction that carries them out."""
+        if note is not None and (kept := note(done)):
+            requests = [[request.key, request.asked, answer] for request, answer in kept]
+            new = self.database.rows("access/keep_requests", requests=requests, now_us=self.now_us())
+            if len(new) < len(requests):
                 raise Repeated("The request was carried out already.", "Its answer is kept for a day.")
 
-    def _decide(self, load: Load, build: Build) -> Decision:
+    def _decide(self, load: Load, build: Build) -> LedgerChanges:
         database, now_us = self.database, self.now_us()
         ids = database.reserve("item", load.arrivals)
         seen_keys = snapshot.take_keys(database, load, ids, now_us)
-        known = snapshot.read(self, load, seen_keys)
+        known = snapshot.read(database, load, seen_keys)
         spare = tuple(database.reserve("item", known.spare_ids(frozenset(load.items), now_us)))
         commands = build(ids)
         decision = decide(known, commands, now_us, self.timing, spare)
         self._apply(decision)
-        tickets = [c.ticket for c in commands if isinstance(c, Arrive | Tell)]
+        tickets = [c.ticket for c in commands if isinstance(c, Arrive | SendMessage)]
         tickets += [t for c in commands if isinstance(c, CreatePlan | EditPlan) for t in c.tickets]
         if tickets:
             database.rows("raise_ticket", ticket=max(tickets))
         return decision
 
-    def _apply(self, decision: Decision) -> None:
-        """Write what was decided. A row is written after the rows that it refers to."""
+    def _apply(self, decision: LedgerChanges) -> None:
+        """Write a decision. A row is written after the rows that it refers to."""
         write = self.database.each
         new_plans = [c.plan for c in decision.plans if c.before is None]
         if new_plans:
@@ -132,14 +174,14 @@ class SqliteStore(SqliteReads):
         if decision.unblocked:
             self.database.rows("drop_blocks", items=decision.unblocked)
         write("insert_run", decision.runs)
-        write("set_wall", decision.walls)
+        write("set_wall", decision.quota_limits)
         write("insert_event", [event_row(e) for e in decision.events])
         write("drop_key", decision.forgotten_keys)
         write("pass_key", decision.passed_keys)
         if decision.plans:
             self._apply_to_plans(decision)
 
-    def _apply_to_plans(self, decision: Decision) -> None:
+    def _apply_to_plans(self, decision: LedgerChanges) -> None:
         write = self.database.each
         payloads = decision.changed_payloads
         write("set_payload", [(i, text) for i, text in payloads if text is not None])
@@ -156,46 +198,57 @@ class SqliteStore(SqliteReads):
 
     # -- claiming ---------------------------------------------------------------------------------
 
-    def claim(self, wish: Claim, *, due_first: bool, note: Note | None = None) -> ClaimAnswer:
-        agent = self._agent_as_set(wish.agent)
+    def claim(self, claim: Claim, *, due_first: bool, note: Note | None = None) -> ClaimAnswer:
+        agent = self._agent_as_set(claim.agent)
         if due_first and self.due(1):
             return ClaimAnswer([], agent, due=True)
-        # A look first: a claim that finds nothing does not take the write lock.
-        if not self._ready(wish, agent, 1) and not self._overtakable(wish, agent, 1):
+        # Read first: a claim that finds nothing does not take the write lock.
+        if not self._ready(claim, agent, 1) and not self._overtakable(claim, agent, 1):
             return ClaimAnswer([], agent)
         with self.database.write():
-            started = self._start_up_to(wish)
-            if started:
-                self._keep(note, started)
-            return ClaimAnswer(started, agent)
+            answer = self._start_up_to(claim)
+            if answer.claimed:
+                self._keep(note, answer.claimed)
+            return answer
 
-    def _start_up_to(self, wish: Claim) -> list[ClaimedItem]:
-        agent = self._agent_as_set(wish.agent)
-        ready = self._ready(wish, agent, wish.limit)
-        started = self._start(wish, ready) if ready else []
-        for item, owner, gone in self._overtakable(wish, agent, wish.limit - len(started)):
+    def claim_each(self, claims: Sequence[tuple[Claim, Note | None]]) -> list[ClaimAnswer | None]:
+        if self.due(1):
+            return [None] * len(claims)
+        with self.database.write():
+            found = [self._start_up_to(claim) for claim, _ in claims]
+            for (_, note), answer in zip(claims, found, strict=True):
+                if answer.claimed:
+                    self._keep(note, answer.claimed)
+        return [answer if answer.claimed else None for answer in found]
+
+    def _start_up_to(self, claim: Claim) -> ClaimAnswer:
+        agent = self._agent_as_set(claim.agent)
+        ready = self._ready(claim, agent, claim.limit)
+        started = self._start(claim, ready) if ready else []
+        for item, owner, gone in self._overtakable(claim, agent, claim.limit - len(started)):
             if not self._has_room(agent):
                 break
             if self._overtake(item, owner, gone):
-                started += self._start(wish, [item])
-        return started
+                started += self._start(claim, [item])
+        return ClaimAnswer(started, agent)
 
     def _overtake(self, item: ItemId, owner: ItemId, gone: str | None) -> bool:
-        """Overtake an owner; `gone` is its agent, if that alone is the reason."""
+        """Overtake an owner. `gone` is its agent, if its absence is the only reason."""
         command = Overtake(item=item, owner=owner, gone=gone is not None)
         load = Load(items=(item, owner), presence=() if gone is None else (gone,))
         return bool(self._decide(load, lambda _: [command]).answers[0].changed)
 
-    def _ready(self, wish: Claim, agent: Agent | None, limit: int) -> list[ItemId]:
-        """What the agent may start as it is, the best first."""
-        allowed = narrowed(replace(wish, limit=limit), agent)
+    def _ready(self, claim: Claim, agent: Agent | None, limit: int) -> list[ItemId]:
+        """The items that the agent may start now, the best first."""
+        allowed = narrowed(replace(claim, limit=limit), agent)
         if allowed is not None and agent is not None and _limited(agent):
             allowed = with_room(allowed, agent, *self._running(agent.key), self._pool_room(agent))
         return [item for item, *_ in self._candidates(allowed)] if allowed is not None else []
 
-    def _overtakable(self, wish: Claim, agent: Agent | None, limit: int) -> list[_Candidate]:
-        """What the agent may start in place of a lane's owner that cannot, and that owner."""
-        allowed = narrowed(replace(wish, limit=limit), agent)
+    def _overtakable(self, claim: Claim, agent: Agent | None, limit: int) -> list[_Candidate]:
+        """The items that the agent may start in place of a lane's owner that cannot start, with that
+        owner."""
+        allowed = narrowed(replace(claim, limit=limit), agent)
         if limit <= 0 or allowed is None or not self._has_room(agent):
             return []
         return self._candidates(allowed, overtaking=True)
@@ -205,44 +258,58 @@ class SqliteStore(SqliteReads):
             return True
         return has_room(agent, *self._running(agent.key), self._pool_room(agent))
 
+    def _running(self, agent: str) -> tuple[int, int]:
+        """The numbers of an agent's runs that are not edits of plans, and of those that are."""
+        running, editing = self.database.rows("count_running", agent=agent)[0]
+        return running, editing
+
+    def _agent_as_set(self, key: str) -> Agent | None:
+        """The agent without its counts. It reads the clock only if the agent has a quota limit."""
+        row = next(iter(self.database.rows("agent_as_set", key=key)), None)
+        if row is None:
+            return None
+        agent = agent_from_row(row)
+        is_limited = agent.wall_us is not None and agent.wall_us > self.now_us()
+        return agent if agent.wall_us is None or is_limited else replace(agent, wall_us=None, wall_why=None)
+
     def _pool_room(self, agent: Agent) -> int | None:
         room: int | None = self.database.value("pool_room", pool=agent.pool) if agent.pool else None
         return room
 
-    def _candidates(self, wish: Claim, *, overtaking: bool = False) -> list[_Candidate]:
+    def _candidates(self, claim: Claim, *, overtaking: bool = False) -> list[_Candidate]:
         return self.database.rows(
             "candidates",
-            agent=wish.agent,
-            types=wish.types or None,
-            labels=wish.labels,
-            edits=wish.edits,
-            only=wish.item,
-            limit=wish.limit,
+            agent=claim.agent,
+            types=claim.types or None,
+            labels=claim.labels,
+            edits=claim.edits,
+            only=claim.item,
+            limit=claim.limit,
             overtaking=overtaking,
             now_us=self.now_us() if overtaking else 0,
         )
 
-    def _start(self, wish: Claim, items: Sequence[ItemId]) -> list[ClaimedItem]:
-        """Make items runs of the wish's agent, in this order."""
+    def _start(self, claim: Claim, items: Sequence[ItemId]) -> list[ClaimedItem]:
+        """Start runs of items for the claim's agent, in this order."""
         now_us = self.now_us()
         rows = self.database.rows(
             "start",
             items=items,
             first_run=self.database.reserve("run", len(items))[0],
-            agent=wish.agent,
-            worker=wish.worker,
-            lease_s=wish.lease_s,
-            external=wish.external,
+            agent=claim.agent,
+            worker=claim.worker,
+            lease_s=claim.lease_s,
+            external=claim.external,
             default_lease_s=self.timing.lease_s,
             now_us=now_us,
         )
-        started = sorted(map(item_of_row, rows), key=lambda i: i.state.run or 0)
+        started = sorted(map(item_from_row, rows), key=lambda i: i.state.run or 0)
         self.database.each("insert_event", [event_row(_started(i, now_us)) for i in started])
         payloads = self.payloads(items)
         return [ClaimedItem(i, payloads.get(i.id)) for i in started]
 
-    def wait_for_work(self, wish: Claim, timeout_s: float) -> bool:
-        """Watch the file's change counter, which costs microseconds, and look only when it moved."""
+    def wait_for_work(self, claim: Claim, timeout_s: float) -> bool:
+        """Watch the file's change counter, which costs microseconds, and read only when it changed."""
         deadline_s = time.monotonic() + timeout_s
         version = None
         while True:
@@ -251,32 +318,33 @@ class SqliteStore(SqliteReads):
                 seen = self.database.db.pragma("data_version")
             if seen != version:
                 version = seen
-                if self._candidates(replace(wish, limit=1)):
+                if self._candidates(replace(claim, limit=1)):
                     return True
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 return False
             time.sleep(min(WATCH_INTERVAL_S, left_s))
 
+    # -- looking ----------------------------------------------------------------------------------
+
+    def due(self, limit: int) -> list[ItemId]:
+        return [item for item, _ in self.database.rows("due", now_us=self.now_us(), limit=limit)]
+
+    def look(self, item: ItemId) -> Snapshot:
+        return snapshot.look(self.database, item)
+
     # -- keeping ----------------------------------------------------------------------------------
 
-    def renew(self, wishes: Sequence[Renewal]) -> dict[Handle, Item]:
+    def renew(self, renewals: Sequence[Renewal]) -> dict[Handle, Item]:
         kept: dict[Handle, Item] = {}
         with self.database.write():
             now_us = self.now_us()
-            for wish in wishes:
-                rows = self.database.rows("renew", now_us=now_us, seen=wish.seen, **wish.handle._asdict())
-                kept.update((wish.handle, item_of_row(row)) for row in rows)
+            for renewal in renewals:
+                rows = self.database.rows(
+                    "renew", now_us=now_us, seen=renewal.seen, **renewal.handle._asdict()
+                )
+                kept.update((renewal.handle, item_from_row(row)) for row in rows)
         return kept
-
-    def refuse(self, handles: Sequence[Handle], wanted: str) -> dict[Handle, RunRecord]:
-        with self.database.write():
-            now_us = self.now_us()
-            rows = self.database.rows("load_runs", runs=[h.run for h in handles])
-            ended = by_handle(map(run_from_row, rows))
-            events = refused_writes(handles, ended, wanted, now_us)
-            self.database.each("insert_event", [event_row(e) for e in events])
-            return ended
 
     # -- settings ---------------------------------------------------------------------------------
 
@@ -286,214 +354,48 @@ class SqliteStore(SqliteReads):
             agent = self._agent_as_set(key)
             return agent.overtake_after_s if agent is not None else None
 
-    def set_agent(self, agent: Agent, named: Sequence[str], line: Callable[[Agent], Event]) -> Agent:
-        with self.database.write():
-            if agent.pool is not None and not self.database.rows("pool", name=agent.pool):
-                raise no_pool(agent.pool)
-            if "paused_why" in named and agent.paused_why is None:
-                self._renew_times_to_claim(agent=agent.key)
-            self.database.rows(
-                "set_agent",
-                key=agent.key,
-                name=agent.name,
-                max_concurrency=agent.max_concurrency,
-                types=agent.types,
-                labels=agent.labels,
-                paused_why=agent.paused_why,
-                pool=agent.pool,
-                overtake_after_s=agent.overtake_after_s,
-                named=named,
-            )
-            made = self.agent(agent.key)
-            assert made is not None
-            self.database.each("insert_event", [event_row(line(made)._replace(at_us=self.now_us()))])
-            return made
-
-    def set_pool(self, name: str, max_concurrency: int, event: Event) -> Pool:
-        with self.database.write():
-            self.database.rows("set_pool", name=name, max_concurrency=max_concurrency)
-            self.database.each("insert_event", [event_row(event._replace(at_us=self.now_us()))])
-            return self._one_pool(name)
-
-    def remove_agent(self, key: str, event: Event) -> bool:
-        return self._remove("remove_agent", event, key=key)
-
-    def remove_pool(self, name: str, event: Event) -> bool:
-        return self._remove("remove_pool", event, name=name)
-
-    def _remove(self, statement: str, event: Event, **params: str) -> bool:
-        with self.database.write():
-            gone = self.database.rows(statement, **params)
-            if gone:
-                self.database.each("insert_event", [event_row(event._replace(at_us=self.now_us()))])
-        return bool(gone)
-
-    def pause_project(self, project: str, why: str | None, event: Event) -> None:
-        with self.database.write():
-            if why is None:
-                self._renew_times_to_claim(project=project)
-                self.database.rows("resume_project", project=project)
-            else:
-                self.database.rows("pause_project", project=project, why=why)
-            self.database.each("insert_event", [event_row(event._replace(at_us=self.now_us()))])
-
-    def _renew_times_to_claim(self, *, project: str | None = None, agent: str | None = None) -> None:
-        """Before a pause is lifted: nobody could claim what it held back."""
-        self.database.rows("renew_times_to_claim", project=project, agent=agent, now_us=self.now_us())
-
-    def set_mode(self, rule: ModeRule, event: Event) -> None:
-        with self.database.write():
-            self.database.rows("set_mode", scope=rule.scope, value=rule.value, mode=Mode(rule.mode).value)
-            self.database.each("insert_event", [event_row(event._replace(at_us=self.now_us()))])
-
-    def block(self, block: Block, event: Event) -> Block:
-        with self.database.write():
-            self._blocked("set_block", event, **{**block._asdict(), "at_us": self.now_us()})
-            there = self.blocks_of(block.lane, [block.item])
-            return next(each for each in there if each.blocker == block.blocker)
-
-    def unblock(self, lane: str, item: ItemId, blocker: str | None, event: Event) -> list[str]:
-        with self.database.write():
-            return self._blocked("remove_blocks", event, lane=lane, item=item, blocker=blocker)
-
-    def _blocked(self, name: str, event: Event, **params: Any) -> list[str]:
-        """The blockers whose blocks changed, each with a line of history."""
-        changed = sorted(row[0] for row in self.database.rows(name, **params))
-        if changed:
-            self._settle_blocks(params["lane"], params["item"])
-        now = event._replace(at_us=self.now_us())
-        self.database.each("insert_event", [event_row(of_blocker(now, blocker)) for blocker in changed])
-        return changed
-
-    def _settle_blocks(self, lane: str, item: ItemId) -> None:
-        """Bring the flags that keep claims from what is blocked into line with its blocks."""
-        if lane == NO_LANE:
-            self.database.rows("settle_blocks_of_item", item=item, now_us=self.now_us())
-            return
-        self.database.rows("add_lanes", lanes=[lane])
-        self.database.rows("settle_blocks_of_lane", lane=lane)
-        self._decide(Load(lanes=(lane,)), lambda _: [Repair(lane=lane)])
-
-    def see_worker(self, worker: Worker) -> None:
-        with self.database.write():
-            now_us = self.now_us()
-            self.database.rows("see_worker", now_us=now_us, **worker._asdict())
-            self._forget_workers(None, now_us)
-
-    def forget_workers(self, gone: str | None) -> None:
-        with self.database.write():
-            self._forget_workers(gone, self.now_us())
-
-    def _forget_workers(self, gone: str | None, now_us: int) -> None:
-        before_us = now_us - to_us(FORGOTTEN_S)
-        self.database.rows("forget_workers", gone=gone, before_us=before_us, limit=FORGET_AT_ONCE)
-
-    def begin_mark(self, name: str, seq: int) -> None:
-        with self.database.write():
-            self.database.rows("begin_mark", name=name, seq=seq)
-
-    def lease_mark(self, mark: Mark, token: int, lease_s: float) -> bool:
-        with self.database.write():
-            now_us = self.now_us()
-            until_us = now_us + to_us(lease_s)
-            wanted = {"name": mark.name, "seq": mark.seq, "tries": mark.tries}
-            return bool(
-                self.database.rows("lease_mark", token=token, until_us=until_us, now_us=now_us, **wanted)
-            )
-
-    def move_mark(
-        self,
-        name: str,
-        token: int,
-        *,
-        seq: int,
-        tries: int = 0,
-        wait_s: float = 0.0,
-        event: Event | None = None,
-    ) -> bool:
-        with self.database.write():
-            now_us = self.now_us()
-            until_us = now_us + to_us(wait_s)
-            moved = self.database.rows(
-                "move_mark", name=name, token=token, seq=seq, tries=tries, until_us=until_us
-            )
-            if moved and event is not None:
-                self.database.each("insert_event", [event_row(event._replace(at_us=now_us))])
-            return bool(moved)
-
     def forget_keys(self, limit: int) -> int:
         with self.database.write():
             self.database.rows("forget_blocks", limit=limit)
             self.database.rows("forget_keys", now_us=self.now_us(), limit=limit)
             return self.database.db.changes()
 
-    def leap(self, past: int, *, armed_us: int, run: int, lane: str | None) -> bool:
-        return self.database.leap(past, armed_us=armed_us, run=run, lane=lane)
+    def skip_runs(self, past: int, *, armed_us: int, run: int, lane: str | None) -> bool:
+        return self.database.skip_runs(past, armed_us=armed_us, run=run, lane=lane)
 
-    @property
-    def github(self) -> SqliteGitHub:
-        from interlock.store.sqlite.github import SqliteGitHub  # noqa: PLC0415  (few commands need it)
+    def _repair(self, lane: str) -> None:
+        self._decide(Load(lanes=(lane,)), lambda _: [Repair(lane=lane)])
 
-        return SqliteGitHub(self.database, self.now_us)
+    # -- health -----------------------------------------------------------------------------------
 
-    @property
-    def meter(self) -> Meter:
-        from interlock.store.metering import Meter  # noqa: PLC0415  (for few)
-
-        return Meter(self.github)
-
-    @property
-    def access(self) -> Access:
-        from interlock.store.access_port import Access  # noqa: PLC0415
-
-        def read(name: str, /, **params: Any) -> list[Any]:
-            needed = {"now_us": self.now_us()} if name in _AT else {}
-            return self.database.rows(f"access/{name}", **params, **needed)
-
-        def write(name: str, /, **params: Any) -> list[Any]:
-            with self.database.write():
-                return self.database.rows(f"access/{name}", **params, now_us=self.now_us())
-
-        return Access(read, write)
-
-    # -- pruning ----------------------------------------------------------------------------------
-
-    def prune_items(self, before_us: int, after: int, limit: int, *, really: bool) -> Pruned:
-        with self._looking(really):
-            database, now_us = self.database, self.now_us()
-            looked = {"after": after, "limit": limit, "before_us": before_us, "now_us": now_us}
-            rows = database.rows("prunable_items", **looked)
-            gone = self._gone([item for _, _, item in rows if item is not None], really=really)
-            return gone._replace(onward=rows[0][0] or 0)
-
-    def prune_plans(self, before_us: int, after: int, limit: int, *, really: bool) -> Pruned:
-        with self._looking(really):
-            database = self.database
-            rows = database.rows("prunable_plans", after=after, limit=limit, before_us=before_us)
-            plans = [plan for _, plan in rows if plan is not None]
-            items = [item for _, item in database.rows("items_of_plans", plans=plans)]
-            if really:
-                self._delete(BY_PLAN, plans)
-            gone = self._gone(items, really=really)
-            if really:
-                self._delete((("plans", "id"),), plans)
-            return gone._replace(plans=len(plans), onward=rows[0][0] or 0)
-
-    def _looking(self, really: bool) -> AbstractContextManager[None]:
-        return self.database.write() if really else nullcontext()
-
-    def _gone(self, items: Sequence[ItemId], *, really: bool) -> Pruned:
-        database = self.database
-        runs = tuple(row[0] for row in database.rows("runs_of_items", items=items))
-        events = database.value("count_events", items=items)
-        if really:
-            self._delete(BY_ITEM, items)
-        return Pruned(items=len(items), events=events, runs=runs)
-
-    def _delete(self, tables: Sequence[tuple[str, str]], gone: Sequence[int]) -> None:
-        for table, column in tables:
-            statement = self.database.sql["prune"].format(table=table, column=column)
-            self.database.db.execute(statement, {"gone": json.dumps(gone)})
+    def _own_findings(self) -> list[Finding]:
+        db = self.database.db
+        with self.database.guard():
+            damage = [r[0] for r in db.execute("PRAGMA quick_check(10)") if r[0] != "ok"]
+            loose = [f"{r[0]} row {r[1]}" for r in db.execute("PRAGMA foreign_key_check")]
+        known, here = self.database.known_file(), self.database.open_file()
+        drift_s = (self.now_us() - clock.wall_us()) / 1e6
+        drifted = abs(drift_s) > 2 * TOLERANCE_US / US_PER_S
+        return [
+            Finding(
+                name="file_is_sound",
+                promise="The database file has no damage that SQLite can see.",
+                mend="Restore a backup; `interlock migrate --after-restore` then skips used run numbers.",
+                broken=(*damage, *loose),
+            ),
+            Finding(
+                name="file_is_known",
+                promise="A file that was copied or restored is noticed before anything is claimed in it.",
+                mend="The next write skips the run numbers that may be in use elsewhere.",
+                broken=() if known is None or known == here else (f"it was {known}, and is {here}",),
+            ),
+            Finding(
+                name="clock_agrees",
+                promise="The store's clock is within a minute of the wall clock.",
+                mend="The next write takes the wall clock's time.",
+                broken=(f"it is {drift_s:+.0f} s off",) if drifted else (),
+            ),
+        ]
 
     def vacuum(self) -> None:
         with self.database.guard():

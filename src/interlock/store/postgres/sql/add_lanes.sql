@@ -1,4 +1,4 @@
--- Lanes exist before an item names them.
+-- Create lanes before an item names them.
 INSERT INTO interlock.lanes (lane)
 SELECT lane FROM unnest((SELECT %(lanes)s::text[])) AS new(lane)
 WHERE NOT EXISTS (SELECT 1 FROM interlock.lanes l WHERE l.lane = new.lane)

@@ -1,4 +1,4 @@
--- Skips numbers of runs and events that may have been given out already.
+-- Skip numbers of runs and events that may already have been given out.
 WITH events AS MATERIALIZED (
     SELECT setval('interlock.event_numbers', greatest(nextval('interlock.event_numbers') + %(events)s,
         (SELECT max(seq) >> 16 FROM interlock.events)))

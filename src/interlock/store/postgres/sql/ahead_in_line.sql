@@ -1,4 +1,4 @@
--- How many items of the lane go before this one, counted up to a limit.
+-- The number of items ahead of this one on the lane, counted up to a limit.
 SELECT count(*) FROM (
     SELECT FROM interlock.items WHERE status = 'deferred' AND lane = %(lane)s
         AND (NOT front, position, ticket, id) < (NOT %(front)s::boolean, %(position)s, %(ticket)s, %(id)s)

@@ -1,4 +1,4 @@
--- How many items would be claimed before this one, up to a limit: those with a better sort key in the queues of its agent and of anyone.
+-- The number of items to be claimed before this one, up to a limit: those with a better sort key in the queues of its agent and of anyone.
 WITH RECURSIVE queues(agent_key, project, type, labels, plan) AS (
     SELECT whose.agent COLLATE "C", '' COLLATE "C", '' COLLATE "C", '{}'::text[] COLLATE "C", 0::bigint FROM (SELECT '' AS agent UNION SELECT %(agent)s) AS whose
     UNION ALL

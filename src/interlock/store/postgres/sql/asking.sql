@@ -1,2 +1,2 @@
--- Items that wait for the answer of a person, the oldest first.
+-- Items that wait for a person's answer, the oldest first.
 SELECT * FROM interlock.items WHERE status IN ('waiting', 'pending') AND reason = 'asked' ORDER BY id LIMIT %(limit)s

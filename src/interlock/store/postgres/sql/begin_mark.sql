@@ -1,2 +1,2 @@
--- Notices of a name begin here, unless they have begun.
+-- Begin the notices of a name here, unless they have begun.
 INSERT INTO interlock.marks (name, seq) SELECT %(name)s, %(seq)s WHERE interlock.expect({schema}) ON CONFLICT DO NOTHING

@@ -1,12 +1,12 @@
--- Up to a limit of ready items become runs of one agent, each once, the best sort key first. A claim takes no lane and never
--- waits: it passes over rows that another transaction has locked. Nothing starts if `asked.go` is false: the agent's limits
--- are not the ones that the wish was cut to, or something is due and the caller wants to sweep first. `expect` fails
--- if the database no longer serves this program.
--- Items for this agent and items for anyone are probed apart, so that items for others cost nothing. Optional parts of the
--- wish are read from `asked`, where the planner does not see their values: a plan for one wish then costs the same as the plan
--- for all wishes, and the server keeps the latter.
--- With a `front` it looks from that sort key on, for what became due since then, and for no rivals: what is behind it was looked
--- at a moment ago, and may be nothing but entries of the indexes that no vacuum has removed yet.
+-- Start runs of one agent on ready items, up to a limit, each once, the best sort key first. A claim locks no lane and never
+-- waits: it skips rows that another transaction has locked. Nothing starts if `asked.go` is false. Then the agent's limits
+-- differ from those of the claim, or an item is due and the caller wants to sweep first. `expect` fails if the database no
+-- longer serves this program.
+-- Items for this agent and items for anyone are searched separately, so that items for others cost nothing. Optional parts of
+-- the claim are read from `asked`, where the planner does not see their values. So a plan for one claim costs the same as the
+-- generic plan, and the server keeps the latter.
+-- With a `front` it searches from that sort key on, for items that became due since then, and not for rivals. Earlier entries were
+-- searched a moment ago, and may be only dead index entries that no vacuum has removed yet.
 -- An external run gets no lease: only a timeout of its item ends it.
 WITH RECURSIVE asked AS MATERIALIZED (
     SELECT w.due, w.rivals, %(limit)s::integer AS n, %(only)s::bigint AS one, %(types)s::text[] AS wanted,
@@ -15,13 +15,13 @@ WITH RECURSIVE asked AS MATERIALIZED (
         AND (a.max_concurrency, coalesce(a.types, '{}'), coalesce(a.labels, '{}'), a.paused_why, CASE WHEN a.wall_us > w.now_us THEN a.wall_us END, a.pool)
             IS NOT DISTINCT FROM (%(known_max)s::integer, %(known_types)s::text[], %(known_labels)s::text[], %(known_why)s::text, %(known_wall)s::bigint, %(known_pool)s::text) AS go
     FROM (SELECT c.now_us, c.front,
-        -- The three kinds of `deadlines`, each by its own index: of their union the planner may sort all.
+        -- The three kinds of `deadlines`, each by its own index: the planner may sort all of their union.
         coalesce(
             (SELECT true FROM interlock.items WHERE due_us <= c.now_us AND due_us > c.since_us ORDER BY due_us LIMIT 1),
             (SELECT true FROM interlock.items WHERE status = 'pending' AND claim_by_us <= c.now_us AND claim_by_us > c.since_us
                 ORDER BY claim_by_us LIMIT 1),
             (SELECT true FROM interlock.plans WHERE deadline_us <= c.now_us ORDER BY deadline_us LIMIT 1), false) AS due,
-        -- In the whole order of their index: another one has the lanes in order, too, of all agents.
+        -- In the full order of their index: another index also has the lanes in order, but of all agents.
         CASE WHEN c.front IS NULL THEN
             (SELECT lane FROM interlock.items WHERE status = 'deferred' AND agent_key = %(agent)s
                 ORDER BY lane, position, ticket, id LIMIT 1) IS NOT NULL
@@ -31,8 +31,8 @@ WITH RECURSIVE asked AS MATERIALIZED (
         FROM (SELECT coalesce(%(now_us)s, interlock.clock_us()) AS now_us, %(front)s::bigint AS front, %(since_us)s::bigint AS since_us WHERE interlock.expect({schema})) AS c OFFSET 0
     ) AS w LEFT JOIN interlock.agents a ON a.key = %(agent)s
 ),
--- The queues of this agent and of anyone, each with its first item. It goes from one queue to the next, so that it reads as many
--- rows as there are queues, however long they are. With `seeds` only the queues of these items.
+-- The queues of this agent and of anyone, each with its first item. It skips from one queue to the next, so it reads one row for
+-- each queue, however long that is. With `seeds`, only the queues of these items.
 queues(agent_key, project, type, labels, plan, first) AS (
     SELECT i.agent_key, i.project, i.type, coalesce(i.labels, '{}') COLLATE "C", coalesce(i.plan, 0), coalesce(asked.front, i.sort_key)
     FROM asked JOIN interlock.items i ON i.id = ANY(asked.seeds) AND i.agent_key IN ('', asked.me) WHERE asked.go
@@ -47,8 +47,8 @@ queues(agent_key, project, type, labels, plan, first) AS (
     ) AS next
     WHERE (SELECT seeds IS NULL FROM asked)
 ),
--- Of each queue that fits, its best items, from the queue with the best one on. One item is the first that nobody has locked; of more,
--- the best are in as many queues at most. A task is locked after its plan's gate, so that none starts once the plan's edit cycle is open.
+-- The best items of each matching queue, beginning with the queue of the best one. For one item, the first that is not locked. For
+-- more, the best are in at most as many queues. A task is locked after its plan's gate, so that none starts once the edit cycle is open.
 locked AS MATERIALIZED (
     SELECT r.id, r.sort_key FROM (
         SELECT q.*, asked.one IS NULL AS whole FROM asked CROSS JOIN queues q
@@ -69,7 +69,7 @@ locked AS MATERIALIZED (
 picked AS MATERIALIZED (
     SELECT id FROM locked ORDER BY sort_key, id LIMIT (SELECT n FROM asked)
 ),
--- The clock and the number of the first line of history, both after the locks.
+-- The clock and the number of the first event, both after the locks.
 clock AS MATERIALIZED (
     SELECT coalesce(%(now_us)s, interlock.clock_us()) AS now_us, interlock.next_seq() AS seq
     FROM (SELECT count(*) FROM picked HAVING count(*) > 0) AS locked
@@ -105,9 +105,8 @@ logged AS (
     FROM claimed
 ),
 tallied AS (
-    INSERT INTO interlock.tally_changes (status, priority, n)
-    SELECT moved.status, c.priority, sum(moved.n) FROM claimed c CROSS JOIN (VALUES ('pending', -1), ('in_progress', 1)) AS moved(status, n)
-    GROUP BY moved.status, c.priority
+    INSERT INTO interlock.tally_changes (was, status, priority, n)
+    SELECT 'pending', status, priority, count(*) FROM claimed GROUP BY status, priority
 )
 SELECT CASE WHEN c.id IS NULL THEN to_json(asked)::text END, asked.rivals, c.run_started_us - asked.now_us,
     (SELECT p.payload FROM interlock.payloads p WHERE p.item = c.id), c.*

@@ -1,2 +1,2 @@
--- Items lose their payload.
+-- Delete payloads of items.
 DELETE FROM interlock.payloads WHERE item = ANY(%s::bigint[])

@@ -1,6 +1,6 @@
--- Items that time alone moves now: the earliest first, then the oldest, so that tickets decide the order in which items enter
--- a lane, not the plan of a query. Each row ends with the clock and its offset; there is one without an item if nothing is due.
--- The three kinds of `deadlines`, each by its own index: of their union the planner may sort all.
+-- Due items: the earliest first, then the oldest, so that tickets, not query plans, decide the order in which items enter a
+-- lane. Each row ends with the clock and its offset. If nothing is due, there is one row without an item.
+-- The three kinds of `deadlines`, each by its own index: the planner may sort all of their union.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(%(now_us)s, interlock.clock_us()) AS now_us, (SELECT offset_us FROM interlock.clock) AS offset_us
 )

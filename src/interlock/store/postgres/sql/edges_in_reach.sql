@@ -1,6 +1,5 @@
 -- The edges out of every task that the named ones reach through ranks up to a bound.
--- Planned anew for each call: a plan that was kept since the table was small reads all of it at every step.
--- `OFFSET 0` and the scalar subquery make each step a look by key, not a join that reads every edge of the store.
+-- `OFFSET 0` and the scalar subquery make each step a look-up by key, not a join that reads every edge of the store.
 WITH RECURSIVE reached(item) AS (
     SELECT item FROM interlock.tasks WHERE item = ANY(%(items)s::bigint[]) AND rank <= %(bound)s
     UNION

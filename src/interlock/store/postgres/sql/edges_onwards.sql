@@ -1,7 +1,5 @@
--- The edges that lead away from tasks; with rearm also those of dependents, near and far, that were cancelled as
--- unreachable.
--- Planned anew for each call: a plan that was kept since the table was small reads all of it at every step.
--- `OFFSET 0` and the scalar subquery make each step a look by key, not a join that reads every edge of the store.
+-- The edges out of tasks. With rearm, also those of direct and indirect dependents that were cancelled as unreachable.
+-- `OFFSET 0` and the scalar subquery make each step a look-up by key, not a join that reads every edge of the store.
 WITH RECURSIVE start(item) AS (
     SELECT unnest(%(items)s::bigint[])
     UNION

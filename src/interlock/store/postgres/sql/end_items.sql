@@ -1,4 +1,4 @@
--- Items end as was decided. They keep nothing of a run, so few columns say all.
+-- End items as decided. They keep no data of a run, so few columns suffice.
 UPDATE interlock.items AS i SET
     status = new.status, attempt = new.attempt, releases = 0, due_us = NULL, run = NULL, run_bits = NULL, run_agent = NULL,
     run_worker = NULL, run_started_us = NULL, run_lease_s = NULL, lease_until_us = NULL, revoke_us = NULL,

@@ -1,2 +1,2 @@
--- The first and last number of the history.
-SELECT min(seq), max(seq) FROM interlock.events
+-- The numbers of the oldest and the newest event.
+SELECT (SELECT min(seq) FROM interlock.events), (SELECT max(seq) FROM interlock.events)

@@ -1,4 +1,4 @@
--- Lock durations and times to a first claim among the newest events from a number on, the newest of them.
+-- Lock durations and times to a first claim among the newest events from a number on.
 SELECT kind, span_us FROM (
     SELECT seq, kind, span_us FROM interlock.events WHERE seq >= %(seq)s ORDER BY seq DESC LIMIT (SELECT %(events)s::integer)
 ) AS newest

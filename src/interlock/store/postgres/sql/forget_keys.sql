@@ -1,4 +1,4 @@
--- Dedupe keys are kept for their span and then forgotten, some at a time; so are blocks of items that have ended.
+-- Delete some expired dedupe keys, and some blocks of ended items.
 WITH ended AS MATERIALIZED (
     SELECT b.item FROM interlock.blocks AS b WHERE b.item <> 0 AND NOT EXISTS (
         SELECT FROM interlock.items AS i WHERE i.id = b.item AND i.ended_us IS NULL) LIMIT %(limit)s

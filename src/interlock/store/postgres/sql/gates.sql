@@ -1,4 +1,4 @@
--- Gates in the order of their lanes: all, or those of one series.
+-- Gates in order of their lanes: all, or those of one series.
 (SELECT lane, gate_series, gate_open, gate_exempt, gate_us FROM interlock.lanes
 WHERE gate_us IS NOT NULL AND %(series)s::text IS NULL ORDER BY lane LIMIT %(limit)s)
 UNION ALL

@@ -1,4 +1,4 @@
--- Whether a claim would find anything, locked or not. Like a claim it reads as many rows as there are queues for this agent and for anyone.
+-- Whether a claim would find an item, locked or not. Like a claim, it reads one row for each queue of this agent and of anyone.
 WITH RECURSIVE queues(agent_key, project, type, labels, plan) AS (
     SELECT i.agent_key, i.project, i.type, i.labels, i.plan FROM interlock.queued i WHERE i.id = %(only)s AND i.agent_key IN ('', %(agent)s)
     UNION ALL

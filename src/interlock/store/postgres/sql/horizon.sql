@@ -1,2 +1,2 @@
--- Below this number no event can appear any more to statements that begin later: readers who stop here never skip a line.
+-- Below this number no more events can appear to later statements; null on a standby, which cannot tell.
 SELECT interlock.horizon()

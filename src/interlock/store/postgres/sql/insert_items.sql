@@ -1,4 +1,4 @@
--- Items begin in the state that was decided. Labels come as one text each, joined by spaces.
+-- Add items in the decided state. Labels come as one text each, joined by spaces.
 INSERT INTO interlock.items (
     id, project, type, title, agent_key, policy, priority, position, ticket, sort_key, lane,
     observed_lane, labels, lease_s, timeout_s, max_attempts, retry_lane, created_us, status, attempt,

@@ -1,2 +1,2 @@
--- Payloads stay off the row that a claim touches.
+-- Add payloads, separate from the row that a claim writes.
 INSERT INTO interlock.payloads (item, payload) SELECT * FROM unnest(%s::bigint[], %s::text[])

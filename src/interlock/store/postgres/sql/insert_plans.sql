@@ -1,4 +1,4 @@
--- Plans begin.
+-- Add plans.
 INSERT INTO interlock.plans (
     id, project, name, editor, edit_deadline_s, status, created_us, revision, paused_why, ended_us, tasks,
     edges, open_tasks, completed, failed, cycle_us, deadline_us, edit_item, last_n, answered_n,

@@ -1,2 +1,2 @@
--- One item as it is now.
+-- One item.
 SELECT * FROM interlock.items WHERE id = %(item)s

@@ -1,4 +1,4 @@
--- The agents named, and those that are limited in any way, with all their runs and those that are edits of plans.
+-- The named agents, and those with any limit, with the numbers of all their runs and of edits of plans.
 SELECT a.key, a.name, a.max_concurrency, a.types, a.labels, a.paused_why, a.seen_us,
     CASE WHEN a.wall_us > coalesce(%(now_us)s, interlock.clock_us()) THEN a.wall_us END, a.wall_why, a.pool, a.overtake_after_s,
     r.running, 0, p.max_concurrency, p.running, r.editing

@@ -1,10 +1,10 @@
--- All a transaction may decide on, locked in order of id: the items named and what would replace them; and of each lane its
--- active items, the first of its line, one for each command, and what an arrival may replace or a person restart; and of each
--- name that arrives on a lane the oldest deferred and the oldest parked item, which may absorb it. The lanes are those given and
--- those of the items named; `with_tasks` means that the ones given are all.
--- Each row ends with its messages that the last run was not given when it started, and with the clock and the number of the
--- first line of history, both after the wait; there is a row without an item if there is none.
--- Without `with_tasks` nothing is locked if an item named is a task: its plan must be read first.
+-- Lock all items that a transaction may decide on, in order of id. These are the named items and their replacements. For each lane,
+-- they are its active items, the first of its line, one for each command, and items that an arrival may replace or a person restart.
+-- For each name that arrives on a lane, they are the oldest deferred and the oldest parked item, which may absorb it. The lanes are
+-- the given ones and those of the named items; `with_tasks` means that the given ones are all.
+-- Each row ends with the messages that the last run did not get at its start, and with the clock and the number of the first event,
+-- both after the wait. If there is no item, there is one row without an item.
+-- Without `with_tasks`, nothing is locked if a named item is a task: its plan must be read first.
 WITH named AS MATERIALIZED (
     SELECT id, coalesce(lane, observed_lane) AS lane, plan, absorbed_by FROM interlock.items
     WHERE id = ANY((SELECT %(items)s::bigint[])::bigint[])

@@ -1,2 +1,2 @@
--- How runs ended, to tell a late writer.
+-- The ends of runs, to answer a late report.
 SELECT * FROM interlock.runs WHERE run = ANY(%(runs)s::bigint[])

@@ -1,2 +1,2 @@
--- The items named, as they are; not locked.
+-- The named items, without a lock.
 SELECT * FROM interlock.items WHERE id = ANY(%(items)s::bigint[])

@@ -1,4 +1,4 @@
--- Claims of an agent with a limit go one by one, so that the limit holds; the count is a later statement.
+-- Lock an agent with a limit, so that its claims run one by one and the limit holds. The count is a later statement.
 SELECT key, name, max_concurrency, types, labels, paused_why, seen_us,
     CASE WHEN wall_us > coalesce(%(now_us)s, interlock.clock_us()) THEN wall_us END, wall_why, pool, overtake_after_s
 FROM interlock.agents

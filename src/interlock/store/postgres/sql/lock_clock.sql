@@ -1,2 +1,2 @@
--- One process at a time corrects the clock.
+-- Lock the clock: one process at a time corrects it.
 SELECT offset_us FROM interlock.clock FOR UPDATE

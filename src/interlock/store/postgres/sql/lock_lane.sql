@@ -1,2 +1,2 @@
--- A lane is this transaction's until it ends.
+-- Lock a lane until this transaction ends.
 SELECT lane FROM interlock.lanes WHERE lane = %(lane)s FOR NO KEY UPDATE

@@ -1,7 +1,7 @@
--- The lanes of the items named, the lanes that guard their plans, and the lanes given are this transaction's until it ends,
--- locked in one order by everyone. An item never changes its lane or its plan, so this needs no second look.
--- Gives the transaction's number, which tells later whether it was committed, the lanes, and of those that have any, the wake-ups,
--- the agent of the last run, the gate and whether it is blocked.
+-- Lock the lanes of the named items, the lanes that guard their plans, and the given lanes until this transaction ends, in a fixed
+-- order. An item never changes its lane or its plan, so this needs no second check. Gives the transaction's number, which shows
+-- later whether it was committed, and the lanes. Rows with stored data also have the wake-ups, the agent of the last run, the gate
+-- and whether the lane is blocked.
 WITH named AS MATERIALIZED (
     SELECT coalesce(lane, observed_lane) AS lane, plan FROM interlock.items WHERE id = ANY((SELECT %(items)s::bigint[])::bigint[])
 ),

@@ -1,2 +1,2 @@
--- Claims of the agents of a pool go one by one, so that its limit holds; the count is a later statement. Locked before any agent.
+-- Lock a pool, before any agent, so that its agents' claims run one by one and its limit holds. The count is a later statement.
 SELECT name FROM interlock.pools WHERE name = %(pool)s FOR NO KEY UPDATE

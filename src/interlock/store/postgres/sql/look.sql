@@ -1,6 +1,6 @@
--- What `load_items` gives for one item and its lane, read without a lock: to predict what a transaction would decide.
--- Each row ends with its messages that the last run was not given when it started, up to a limit, and with what the
--- lane remembers: its wake-ups in a row, the agent of its last run, its gate and whether it is blocked.
+-- The rows of `load_items` for one item and its lane, read without a lock, to predict a transaction's decision.
+-- Each row ends with the messages that the last run did not get at its start, up to a limit, and with the lane's stored data: its
+-- wake-ups in a row, the agent of its last run, its gate and whether it is blocked.
 WITH named AS MATERIALIZED (
     SELECT id, coalesce(lane, observed_lane) AS lane, absorbed_by FROM interlock.items WHERE id = %(item)s
 ),

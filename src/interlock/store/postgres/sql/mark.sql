@@ -1,2 +1,2 @@
--- How far the notices of one name have come.
+-- The position of the notices of one name.
 SELECT seq, until_us, tries FROM interlock.marks WHERE name = %(notice)s

@@ -1,2 +1,2 @@
--- What the store knows about itself under a name.
+-- A value of the store about itself.
 SELECT value FROM interlock.meta WHERE name = %(name)s

@@ -1,2 +1,2 @@
--- Every mode that was set.
+-- Every set mode.
 SELECT scope, value, mode FROM interlock.modes ORDER BY scope, value

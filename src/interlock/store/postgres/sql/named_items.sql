@@ -1,2 +1,2 @@
--- The named items, as far as they are there.
+-- The existing ones of the named items.
 SELECT * FROM interlock.items WHERE id = ANY(%(items)s::bigint[])

@@ -1,6 +1,6 @@
--- The latest time by the store's clock at which somebody wrote, beside the time now: a line of history, a renewal, an agent that
--- asked for work. A clock that shows less was set back. Lines from before the last correction may be dated by a clock that was ahead,
--- and so may agents that asked during it: for a thousand lines they do not count.
+-- The latest time in the store, of an event, a renewal or an agent's claim, and the current time. A clock that shows less was set
+-- back. Events from before the last correction may have the time of a clock that was ahead, and so may agents' claims during it:
+-- for a thousand events they do not count.
 WITH newest AS MATERIALIZED (SELECT seq, at_us, kind FROM interlock.events ORDER BY seq DESC LIMIT 1000)
 SELECT greatest(
     (SELECT max(at_us) FROM newest WHERE seq >= coalesce((SELECT max(seq) FROM newest WHERE kind = 'clock.stepped'), 0)),

@@ -1,2 +1,2 @@
--- Whoever waits for work should look. A transaction of its own: a notice takes a lock of the whole database.
+-- Notify waiting claims, in a separate transaction: a notification takes a lock of the whole database.
 SELECT pg_notify('interlock_ready', '')

@@ -1,5 +1,4 @@
--- When the oldest ready item arrived. The limit that limits nothing keeps the planner on the index: without statistics it
--- would rather sort.
+-- The arrival of the oldest ready item. The limit without effect keeps the planner on the index: without statistics it would sort.
 SELECT created_us FROM (
     SELECT created_us, due_us FROM interlock.items WHERE status = 'pending' ORDER BY -id DESC LIMIT (SELECT 9223372036854775807)
 ) AS pending

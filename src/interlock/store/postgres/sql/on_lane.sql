@@ -1,5 +1,5 @@
--- The unfinished items of a lane: its owner and what observing let through, the first of its line, and what waits for a time
--- or for tasks. The last are found among all items that wait so.
+-- The unfinished items of a lane: its owner, items that started while the lane was only observed, the first of its line, and items
+-- that wait for a time or for tasks. The last are found among all items that wait so.
 (SELECT * FROM interlock.items WHERE lane = %(lane)s AND status IN ('pending', 'in_progress') AND lane IS NOT NULL)
 UNION ALL
 (SELECT * FROM interlock.items

@@ -1,5 +1,6 @@
--- Lanes whose owner cannot start or waits for an agent that is gone, with the first deferred item that this wish could start in its place. Read only; decided
--- again under lock. It goes from line to line in which this agent, or anyone, waits: other owners cost nothing, nor do long lines.
+-- Lanes whose owner cannot start or waits for a gone agent, with the first deferred item that this claim could start in its place. It
+-- only reads; the decision is repeated under lock. It skips along the lines with items for this agent or anyone: other owners and
+-- long lines cost nothing.
 WITH RECURSIVE waited(agent, lane) AS (
     SELECT whose.agent, (SELECT i.lane FROM interlock.items i
         WHERE i.status = 'deferred' AND i.agent_key = whose.agent ORDER BY i.lane, i.position, i.ticket, i.id LIMIT 1)

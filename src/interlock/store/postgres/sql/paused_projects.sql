@@ -1,2 +1,2 @@
--- Projects whose items are not claimed, and why.
+-- Paused projects, with the reasons.
 SELECT project, why FROM interlock.paused_projects ORDER BY project

@@ -1,2 +1,2 @@
--- How many runs a pool has room for.
+-- The free capacity of a pool.
 SELECT max_concurrency - running FROM interlock.pool_runs WHERE name = %(pool)s

@@ -1,5 +1,5 @@
--- Of the next plans behind `after`, those that ended before a time and have no dead letter; and the last that was looked at,
--- null if all of these were made after the time: then those behind them were, too.
+-- Among the next plans after `after`, those that ended before a time and have no dead letter; and the last searched one, null if all
+-- of these were created after the time, as then all later ones were too.
 -- The items of a plan are a range, as the runs in presence.
 WITH looked AS MATERIALIZED (
     SELECT id, created_us, ended_us FROM interlock.plans WHERE id > %(after)s AND interlock.expect({schema}) ORDER BY id LIMIT %(limit)s

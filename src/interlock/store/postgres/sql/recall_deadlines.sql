@@ -1,5 +1,5 @@
--- No time stays in the future: back-offs, graces and times to claim that were counted from a clock that was ahead end as they
--- should have. Such items were touched then, so the newest lines of history, dated ahead, name them.
+-- Correct times that were counted from a clock that was ahead: back-offs, graces and time limits for a claim end when they should
+-- have. Such items were changed then, so the newest events, with times ahead, name them.
 UPDATE interlock.items SET
     created_us = least(created_us, %(now_us)s),
     revoke_us = revoke_us - CASE WHEN revoke_us > %(now_us)s + %(step_us)s THEN %(step_us)s ELSE 0 END,

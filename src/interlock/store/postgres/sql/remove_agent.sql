@@ -1,5 +1,5 @@
--- Forget an agent that has no run, that no unfinished item names and that edits no running plan; gives it if it is gone.
--- Its row is locked by an earlier statement, so that this one sees what a claim under its limit has just begun.
+-- Delete an agent that has no run, that no unfinished item names and that edits no running plan. Gives it if deleted. An earlier
+-- statement has locked its row, so that this one sees a run that a claim under its limit has just started.
 DELETE FROM interlock.agents WHERE key = %(agent)s
     AND NOT EXISTS (SELECT FROM interlock.items WHERE status = 'in_progress' AND run_agent = %(agent)s)
     AND NOT EXISTS (SELECT FROM interlock.items

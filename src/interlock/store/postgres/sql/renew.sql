@@ -1,6 +1,6 @@
--- Runs that are still their items' current runs, by number and bits, keep their leases for another span; under a cancel
--- request they do not pass the grace. An external run has none to keep. Any other run changes nothing, nor does a read mark above the last message. Rows are
--- locked in order of id, and the clock is read after the wait.
+-- Renew the leases of runs that are still their items' current runs, by number and bits. A cancel request limits the lease to its
+-- grace. An external run has no lease. Any other run changes nothing, nor does a read mark above the last message. Rows are locked
+-- in order of id, and the clock is read after the wait.
 WITH wishes AS MATERIALIZED (
     SELECT * FROM unnest((SELECT %(items)s::bigint[]), (SELECT %(runs)s::bigint[]), (SELECT %(bits)s::bigint[]),
         (SELECT %(seens)s::integer[])) AS w(item, run, bits, seen)

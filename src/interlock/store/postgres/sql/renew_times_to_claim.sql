@@ -1,5 +1,5 @@
--- Of ready items of a paused project or for a paused agent, the time to be claimed begins anew: the pause is lifted in the same transaction.
--- Locked in order of id, as by whoever ends what was not claimed in time. Grows with the ready items that have such a time.
+-- Restart the time limit for a claim of ready items of a paused project or for a paused agent. The same transaction lifts the pause.
+-- Rows are locked in order of id, as when unclaimed items are ended. The cost grows with the ready items that have such a limit.
 WITH held AS MATERIALIZED (
     SELECT i.id FROM interlock.items i WHERE i.status = 'pending' AND i.claim_by_us IS NOT NULL
         AND (i.project = (SELECT project FROM interlock.paused_projects WHERE project = %(project)s)

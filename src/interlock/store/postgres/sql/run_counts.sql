@@ -1,4 +1,4 @@
--- How runs went among the newest events from a number on, by their project, their item's type or priority, or their agent; and how many items failed for good with them.
+-- The outcomes of runs among the newest events from a number on, by project, item type, priority or agent; and the number of items that failed for good with them.
 SELECT name, kind, count(*), sum(last) FROM (
     SELECT kind,
         CASE %(by)s::text WHEN 'type' THEN (SELECT type FROM interlock.items WHERE id = newest.item) WHEN 'priority' THEN (SELECT priority::text FROM interlock.items WHERE id = newest.item) WHEN 'agent' THEN agent ELSE project END AS name,

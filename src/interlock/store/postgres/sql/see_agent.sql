@@ -1,5 +1,5 @@
--- An agent that asks for work is known from then on; the time is kept to a few seconds, less than it may make no claim.
--- A time ahead of this one was written while the clock was wrong, and goes. Gives how long it may make no claim, as it was set.
+-- Record when an agent claims, to within a few seconds, which is less than it may be silent. A later time was written by a wrong
+-- clock, and is replaced. Gives the setting for how long it may be silent.
 WITH seen AS (
     INSERT INTO interlock.agents AS a (key, name, seen_us) SELECT %(key)s, %(name)s, %(now_us)s WHERE interlock.expect({schema})
     ON CONFLICT (key) DO UPDATE SET seen_us = excluded.seen_us

@@ -1,4 +1,4 @@
--- An item that has not ended has its flag exactly while it has a block of its own. Without it, its time to be claimed begins anew.
+-- Set the flag of an unfinished item exactly while it has its own block. When the flag is cleared, its time limit for a claim restarts.
 UPDATE interlock.items AS i SET blocked = NOT blocked,
     claim_by_us = CASE WHEN blocked AND claim_by_us IS NOT NULL
         THEN coalesce(%(now_us)s, interlock.clock_us()) + (claim_within_s * 1000000)::bigint ELSE claim_by_us END

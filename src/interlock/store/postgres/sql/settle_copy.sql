@@ -1,5 +1,5 @@
--- A filled store has what it makes of its rows: the gates of plans and the counts of items. Its clock begins no earlier than
--- the time given.
+-- Build the derived data of a filled store: the gates of plans and the counts of items. Its clock starts no earlier than the given
+-- time.
 WITH clock AS (
     UPDATE interlock.clock SET offset_us = offset_us + greatest(0, %(at_us)s - interlock.clock_us())
 ),

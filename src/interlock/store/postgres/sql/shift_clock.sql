@@ -1,2 +1,2 @@
--- The store's time goes on as if the server's clock had not been set.
+-- Continue the store's time as if the server's clock had not been set.
 UPDATE interlock.clock SET offset_us = offset_us - %(step_us)s

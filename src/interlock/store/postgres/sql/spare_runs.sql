@@ -1,6 +1,5 @@
--- Mercy: the lease of every live run begins now. A living holder renews it within its span; a dead one, and one that renewed
--- by the wrong clock, holds its item for this span and no longer. An external run
--- has no lease, and goes on.
+-- Restart the lease of every live run now. A live holder renews it in time. A dead one, and one that renewed by the wrong clock, keeps
+-- its item only for this span. An external run has no lease, and continues.
 UPDATE interlock.items SET
     run_started_us = least(run_started_us, %(now_us)s),
     first_claimed_us = least(first_claimed_us, %(now_us)s),

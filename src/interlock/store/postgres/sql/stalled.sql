@@ -1,5 +1,5 @@
--- Lanes with a line whose owner waits for an agent that is unknown, cannot do it or is gone, with that owner and its agent. It goes from
--- line to line, through a bounded number of them.
+-- Lanes with a line whose owner waits for an agent that is unknown, unable or gone, with that owner and its agent. It skips from line
+-- to line, through a bounded number of them.
 WITH RECURSIVE lines(lane, n) AS (
     SELECT (SELECT i.lane FROM interlock.items i WHERE i.status = 'deferred' ORDER BY i.lane LIMIT 1), 1
     UNION ALL

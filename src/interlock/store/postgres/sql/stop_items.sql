@@ -1,2 +1,2 @@
--- Nobody locks or writes an item until this transaction ends; whoever did has ended. Taken first, so nobody waits in a ring.
+-- Keep other transactions from locking or writing items until this one ends. Taken first, so that there is no deadlock.
 LOCK TABLE interlock.items IN EXCLUSIVE MODE

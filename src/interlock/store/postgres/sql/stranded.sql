@@ -1,5 +1,5 @@
--- The next lanes that have a line, a gate or a gated item, in their order, each with whether nobody leads its line, or whether its
--- owner contradicts its gate. The limits keep the server from reading the owners of all lanes into a hash table.
+-- The next lanes with a line, a gate or a gated item, in order, each with whether its line has no owner, or its owner contradicts its
+-- gate. The limits keep the server from reading the owners of all lanes into a hash table.
 WITH RECURSIVE found(lane, n) AS (
     SELECT least(
         (SELECT lane FROM interlock.items WHERE status = 'deferred' AND lane > %(after)s ORDER BY lane LIMIT 1),

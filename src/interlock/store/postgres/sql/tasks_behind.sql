@@ -1,7 +1,6 @@
--- Tasks that can never start if the named ones cannot, nearest first, up to a limit: they wait, and have no lane. The walk
--- stops at the limit too.
--- Planned anew for each call: a plan that was kept since the table was small reads all of it at every step.
--- `OFFSET 0` and the scalar subquery make each step a look by key, not a join that reads every edge of the store.
+-- Waiting tasks without a lane that can never start if the named ones cannot, nearest first, up to a limit. The walk also stops at the
+-- limit.
+-- `OFFSET 0` and the scalar subquery make each step a look-up by key, not a join that reads every edge of the store.
 WITH RECURSIVE behind(item) AS (
     SELECT unnest(%(items)s::bigint[])
     UNION

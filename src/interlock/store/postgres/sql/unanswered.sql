@@ -1,2 +1,2 @@
--- Number and time of the completions that no edit has answered yet.
+-- The numbers and times of unanswered completions.
 SELECT c.n, c.at_us FROM interlock.plans p JOIN interlock.completions c ON c.plan = p.id AND c.n > p.answered_n WHERE p.id = %(plan)s ORDER BY c.n

@@ -1,3 +1,3 @@
--- Items that go are counted no longer.
-INSERT INTO interlock.tally_changes (status, priority, n)
-SELECT status, priority, -count(*) FROM interlock.items WHERE id = ANY(%(items)s::bigint[]) GROUP BY status, priority
+-- Subtract deleted items from the counts.
+INSERT INTO interlock.tally_changes (was, priority, n)
+SELECT status, priority, count(*) FROM interlock.items WHERE id = ANY(%(items)s::bigint[]) GROUP BY status, priority

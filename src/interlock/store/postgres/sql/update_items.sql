@@ -1,4 +1,4 @@
--- Items take the whole state that was decided, and the attempts a retry granted.
+-- Set the whole state of items, as decided, and the attempts that a retry granted.
 UPDATE interlock.items AS i SET
     status = new.status, attempt = new.attempt, releases = new.releases, due_us = new.due_us, run = new.run,
     run_agent = new.run_agent, run_worker = new.run_worker, run_started_us = new.run_started_us,

@@ -1,4 +1,4 @@
--- All of a plan that the rules may change: its state, its counts, and the time that its editor has.
+-- Set all parts of a plan that the rules may change: its state, its counts, and its editor's deadline.
 UPDATE interlock.plans AS p SET
     edit_deadline_s = new.edit_deadline_s, status = new.status, revision = new.revision,
     paused_why = new.paused_why, ended_us = new.ended_us, tasks = new.tasks, edges = new.edges,

@@ -1,4 +1,4 @@
--- Items that have not started take what an edit asked them to be. Labels come as one text each, joined by spaces.
+-- Apply an edit to items that have not started. Labels come as one text each, joined by spaces.
 UPDATE interlock.items AS i SET
     type = new.type, title = new.title, agent_key = new.agent_key, priority = new.priority, position = new.position, sort_key = new.sort_key,
     labels = string_to_array(new.labels, ' '), lease_s = new.lease_s, timeout_s = new.timeout_s,

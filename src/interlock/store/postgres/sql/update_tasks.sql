@@ -1,4 +1,4 @@
--- Tasks take the places that were decided.
+-- Set the places of tasks, as decided.
 UPDATE interlock.tasks AS t SET
     rank = new.rank, unmet = new.unmet, broken = new.broken, doomed = new.doomed, removed_revision = new.removed_revision
 FROM unnest(

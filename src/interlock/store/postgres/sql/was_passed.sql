@@ -1,5 +1,5 @@
--- Whether anything was written to the store between these two times by its clock, which then has passed them: a line of history,
--- a renewal, or an agent that asked for work.
+-- Whether an event, a renewal or an agent's claim was written between these two times by the store's clock, which then has passed
+-- them.
 SELECT EXISTS (
     SELECT FROM (SELECT at_us FROM interlock.events ORDER BY seq DESC LIMIT 20000) AS newest
     WHERE at_us BETWEEN %(since_us)s AND %(until_us)s

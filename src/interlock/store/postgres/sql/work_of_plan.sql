@@ -1,5 +1,5 @@
--- How long the ended runs of each task of a plan took, all together. The index of runs knows ranges, not items, so it is
--- asked once, for all from the first task to the last.
+-- The total time of the ended runs of each task of a plan. The index of runs has ranges, not items, so it is read once, for all from
+-- the first task to the last.
 SELECT r.item, sum(r.ended_us - r.started_us)::bigint FROM interlock.runs r
     JOIN interlock.tasks t ON t.item = r.item AND t.plan = %(plan)s AND t.removed_revision IS NULL
 WHERE r.item >= (SELECT min(item) FROM interlock.tasks WHERE plan = %(plan)s)

@@ -1,2 +1,2 @@
--- Whether a line of history exists with this number and this time. After a crash another transaction may get the number.
+-- Whether an event with this number and this time exists. After a crash another transaction may get the number.
 SELECT EXISTS (SELECT 1 FROM interlock.events WHERE seq = %(seq)s AND at_us = %(at_us)s)

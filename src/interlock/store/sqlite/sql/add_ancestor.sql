@@ -1,3 +1,3 @@
--- This store goes on from another one, and this is what is known about it.
+-- Record a store that this one continues, with its data.
 INSERT INTO stores (id, state) VALUES (:id, :state)
 ON CONFLICT (id) DO UPDATE SET state = excluded.state WHERE stores.state <> 'this'

@@ -1,2 +1,2 @@
--- Make the rows of lanes that are new, before an item names them.
+-- Create the rows of new lanes before an item names them.
 INSERT INTO lanes (lane) SELECT value FROM json_each(:lanes) WHERE true ON CONFLICT DO NOTHING

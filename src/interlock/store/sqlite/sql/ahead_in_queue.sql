@@ -1,4 +1,4 @@
--- How many items would be claimed before this one, up to :most: those with a better sort key in the queues of its agent and of anyone.
+-- The number of items to be claimed before this one, up to :limit: those with a better sort key in the queues of its agent and of anyone.
 WITH RECURSIVE queues(item) AS (
     SELECT (SELECT q.id FROM queued q WHERE q.agent_key = whose.agent
         ORDER BY q.project, q.type, q.labels, q.plan, q.sort_key LIMIT 1)
@@ -20,4 +20,4 @@ SELECT count(*) FROM (
         ON q.agent_key = first.agent_key AND q.project = first.project AND q.type = first.type AND q.labels = first.labels
             AND q.plan = first.plan AND q.sort_key < :sort_key
     WHERE first.project NOT IN (SELECT project FROM paused_projects) AND (first.plan = 0 OR first.plan IN (SELECT id FROM open_plans))
-    LIMIT :most)
+    LIMIT :limit)

@@ -1,2 +1,2 @@
--- Notices of a name begin here, unless they have begun.
+-- Begin the notices of a name here, unless they have begun.
 INSERT INTO marks (name, seq) VALUES (:name, :seq) ON CONFLICT DO NOTHING

@@ -1,5 +1,6 @@
--- Items that a wish may start, best first: ready ones or, with :overtaking, deferred ones with the owner of their lane
--- that cannot start or, with its agent, that waits for an agent that is gone. A claim reads them without a lock to see whether it needs one, and again under the lock.
+-- Items that a claim may start, the best first: ready ones or, with :overtaking, deferred ones with the owner of their lane that cannot
+-- start or, with its agent, that waits for a gone agent. A claim reads them without a lock to see whether it needs one, and again under
+-- the lock.
 WITH RECURSIVE fitting AS NOT MATERIALIZED (
     SELECT id FROM items
     WHERE (:types IS NULL OR type IN (SELECT value FROM json_each(:types)))
@@ -7,10 +8,10 @@ WITH RECURSIVE fitting AS NOT MATERIALIZED (
         AND (labels IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(items.labels) AS needed
             WHERE needed.value NOT IN (SELECT value FROM json_each(:labels))))
 ),
--- Items for this agent and items for anyone are looked for apart, so that items for others cost nothing.
+-- Items for this agent and items for anyone are searched separately, so that items for others cost nothing.
 meant_for(agent_key) AS (VALUES (:agent), ('')),
--- Agent, project, type, labels and plan name a queue: it fits as a whole, or not. From the first item of one queue to the first of the
--- next, so that it reads as many items as there are queues for this agent and for anyone, however long they are.
+-- Agent, project, type, labels and plan identify a queue, which matches as a whole or not. It skips from the first item of one queue to
+-- the first of the next, so it reads one item for each queue of this agent and of anyone, however long that is.
 queues(item) AS (
     SELECT (SELECT q.id FROM queued q WHERE q.agent_key = meant_for.agent_key
         ORDER BY q.project, q.type, q.labels, q.plan, q.sort_key LIMIT 1)
@@ -27,14 +28,14 @@ queues(item) AS (
             ORDER BY q.project, q.type, q.labels, q.plan, q.sort_key LIMIT 1))
     FROM queues CROSS JOIN queue_of last ON last.id = queues.item
 ),
--- The best of all queues that fit are in the queues with the best first items, in as many of them at most.
+-- The best items of all matching queues are in the queues with the best first items, in at most as many of them.
 best(agent_key, project, type, labels, plan) AS (
     SELECT q.agent_key, q.project, q.type, q.labels, q.plan
     FROM queues CROSS JOIN queue_of q ON q.id = queues.item CROSS JOIN fitting ON fitting.id = q.id
     WHERE q.project NOT IN (SELECT project FROM paused_projects) AND (q.plan = 0 OR q.plan IN (SELECT id FROM open_plans))
     ORDER BY q.sort_key LIMIT :limit
 ),
--- Lanes with a deferred item that may overtake, from one lane to the next however many items wait on it.
+-- Lanes with a deferred item that may overtake. It skips from one lane to the next, however many items wait.
 lines(agent_key, lane) AS (
     SELECT agent_key, (SELECT min(d.lane) FROM items d INDEXED BY items_rivals
         WHERE d.status = 'deferred' AND d.position = 2147483647 AND d.agent_key = meant_for.agent_key)
@@ -44,7 +45,7 @@ lines(agent_key, lane) AS (
         WHERE d.status = 'deferred' AND d.position = 2147483647 AND d.agent_key = lines.agent_key AND d.lane > lines.lane)
     FROM lines WHERE lane IS NOT NULL
 ),
--- The first of each line that fits; of a lane's two lines the one that comes first on the lane.
+-- The first matching item of each line; of a lane's two lines, the one that comes first on the lane.
 rivals(item, owner, gone, sort_key, place) AS (
     SELECT i.id, owner.id, iif(ifnull(owner.until_us, 0) <= :now_us, owner.agent_key, NULL), i.sort_key, row_number() OVER (PARTITION BY owner.id ORDER BY i.front DESC, i.ticket, i.id)
     FROM lines CROSS JOIN unstarted_owners owner ON owner.lane = lines.lane AND NOT owner.firm

@@ -1,2 +1,2 @@
--- The columns of a table, in their order.
+-- The columns of a table, in order.
 SELECT name FROM pragma_table_info(:table) ORDER BY cid

@@ -1,2 +1,2 @@
--- A follow-up gets its parent's payload.
+-- Copy the payload of a follow-up's parent.
 INSERT INTO payloads (item, payload) SELECT ?2, payload FROM payloads WHERE item = ?1

@@ -1,2 +1,2 @@
--- How many items wait for the answer of a person, by status.
+-- The number of items that wait for a person's answer, by status.
 SELECT status, count(*) FROM items WHERE status IN ('waiting', 'pending') AND reason = 'asked' GROUP BY status

@@ -1,2 +1,2 @@
--- How many events some items have.
+-- The number of events of some items.
 SELECT count(*) FROM events WHERE item IN (SELECT value FROM json_each(:items))

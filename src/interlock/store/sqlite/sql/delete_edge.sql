@@ -1,2 +1,2 @@
--- An edge leaves its plan; the revision records what it was.
+-- Delete an edge of a plan. The revision records it.
 DELETE FROM edges WHERE source = ? AND target = ?

@@ -1,2 +1,2 @@
--- Items that have ended have no blocks of their own.
+-- Delete the own blocks of ended items.
 DELETE FROM blocks WHERE lane = '' AND item IN (SELECT value FROM json_each(:items))

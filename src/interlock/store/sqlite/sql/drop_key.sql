@@ -1,2 +1,2 @@
--- A refused arrival leaves no row, so its key may come again.
+-- Delete the key of a refused arrival, which leaves no row, so that the key may come again.
 DELETE FROM dedupe_keys WHERE project = ? AND key = ?

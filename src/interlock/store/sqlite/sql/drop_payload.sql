@@ -1,2 +1,2 @@
--- An item loses its payload.
+-- Delete the payload of an item.
 DELETE FROM payloads WHERE item = ?

@@ -1,4 +1,4 @@
--- The edges out of tasks; with :rearm also those of dependents, near and far, that were cancelled as unreachable.
+-- The edges out of tasks. With :rearm, also those of direct and indirect dependents that were cancelled as unreachable.
 WITH RECURSIVE start(item) AS (
     SELECT value FROM json_each(:items)
     UNION

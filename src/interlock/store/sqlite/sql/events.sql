@@ -1,5 +1,4 @@
--- History after a number, in order. The branch for one item uses its index.
-SELECT * FROM events WHERE :item IS NULL AND seq > :after AND (:lane IS NULL OR lane = :lane)
-UNION ALL
-SELECT * FROM events WHERE item = :item AND seq > :after AND (:lane IS NULL OR lane = :lane)
+-- History after a number, in order, up to the horizon, so that nothing is skipped.
+SELECT * FROM events
+WHERE seq > :after AND seq < :horizon AND (:lane IS NULL OR lane = :lane)
 ORDER BY seq LIMIT :limit

@@ -1,2 +1,2 @@
--- The store no longer knows this about itself.
+-- Delete a value of the store about itself.
 DELETE FROM meta WHERE name = :name

@@ -1,4 +1,4 @@
--- Of items that are to be claimed in time, those that nobody can claim: behind a gate, a pause, a block or their plan, or for a paused agent.
+-- The items with a time limit for a claim that cannot be claimed: behind a gate, a pause, a block or their plan, or for a paused agent.
 SELECT i.id FROM items i
 WHERE i.id IN (SELECT value FROM json_each(:items)) AND i.status = 'pending' AND (
     NOT EXISTS (SELECT 1 FROM ready r WHERE r.id = i.id)

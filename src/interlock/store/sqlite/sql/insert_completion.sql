@@ -1,2 +1,2 @@
--- The end of a task, which the editor answers.
+-- Add the end of a task, which the editor answers.
 INSERT INTO completions (plan, n, item, key, status, at_us) VALUES (?, ?, ?, ?, ?, ?)

@@ -1,2 +1,2 @@
--- A new edge of a plan.
+-- Add an edge to a plan.
 INSERT INTO edges (source, target, plan, "when", on_cancel, state) VALUES (?, ?, ?, ?, ?, ?)

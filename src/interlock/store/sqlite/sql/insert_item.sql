@@ -1,4 +1,4 @@
--- A new item in the state that was decided.
+-- Add an item in the decided state.
 INSERT INTO items (
     id, project, type, title, agent_key, policy, priority, position, ticket, sort_key, lane,
     observed_lane, labels, lease_s, timeout_s, max_attempts, retry_lane, created_us, status, attempt,

@@ -1,2 +1,2 @@
--- A payload, kept off the row that a claim touches.
+-- Add a payload, separate from the row that a claim writes.
 INSERT INTO payloads (item, payload) VALUES (?, ?)

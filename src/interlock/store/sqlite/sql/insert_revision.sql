@@ -1,2 +1,2 @@
--- One change of a graph, written once.
+-- Add a change of a graph, once.
 INSERT INTO revisions (plan, revision, base, at_us, "by", run, why, operations) VALUES (?, ?, ?, ?, ?, ?, ?, ?)

@@ -1,11 +1,15 @@
--- The newest items of whose checks nothing is known: without a link, or whose newest link says nothing. Read from the newest on,
--- :looked at most, until there are enough: the inner order decides which are found first.
+-- The newest items without a known outcome of checks: without a link, or with a newest link without one. Read from the newest on,
+-- at most :looked, until there are enough: the inner order decides which are found first.
 SELECT i.* FROM (SELECT * FROM items WHERE id < :before ORDER BY id DESC LIMIT :looked) AS i
 WHERE i.status IN (SELECT value FROM json_each(:statuses))
     AND (:lane IS NULL OR i.lane = :lane OR i.observed_lane = :lane)
     AND (:agent IS NULL OR i.agent_key = :agent OR i.run_agent = :agent)
     AND (:project IS NULL OR i.project = :project)
-    AND (:type IS NULL OR i.type = :type)
+    AND (:types IS NULL OR i.type IN (SELECT value FROM json_each(:types)))
+    AND (:label IS NULL OR EXISTS (SELECT 1 FROM json_each(i.labels) AS n WHERE n.value = :label))
+    AND (:text IS NULL OR instr(lower(i.title), :text) > 0 OR instr(lower(i.lane), :text) > 0
+        OR instr(lower(i.observed_lane), :text) > 0 OR instr(i.agent_key, :text) > 0 OR instr(i.run_agent, :text) > 0
+        OR (SELECT 1 FROM dedupe_keys AS k WHERE k.item = i.id AND instr(lower(k.key), :text) > 0 LIMIT 1) IS NOT NULL)
     AND (SELECT h.ci_outcome FROM github_links AS l
         JOIN github_heads AS h ON h.repository = l.repository AND h.number = l.number AND h.commit_id = l.commit_id
         WHERE l.item = i.id ORDER BY l.number DESC, l.run DESC, l.linked_us DESC, l.commit_id DESC LIMIT 1) IS NULL

@@ -1,2 +1,2 @@
--- The store is another one from here on; the one that it was is now an ancestor in this state.
+-- Give the store a new identity. The old one becomes an ancestor in this state.
 UPDATE stores SET state = :state WHERE state = 'this'

@@ -1,2 +1,2 @@
--- The first of the line of a lane, in its order.
-SELECT * FROM items WHERE status = 'deferred' AND lane = :lane ORDER BY front DESC, position, ticket, id LIMIT :limit
+-- The first items of a lane's line, in order.
+SELECT * FROM items WHERE status = 'deferred' AND lane = :lane ORDER BY lane, front DESC, position, ticket, id LIMIT :limit

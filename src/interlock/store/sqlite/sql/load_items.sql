@@ -1,6 +1,6 @@
--- All that a transaction may decide on: the items named and what absorbed them; and of each lane its active items, the
--- first :heads of its line, and what an arrival may replace or a person restart; and of each name that arrives on a lane the
--- oldest deferred and the oldest parked item, which may absorb it.
+-- All items that a transaction may decide on. These are the named items and those that absorbed them. For each lane, they are its
+-- active items, the first :heads of its line, and items that an arrival may replace or a person restart. For each name that
+-- arrives on a lane, they are the oldest deferred and the oldest parked item, which may absorb it.
 WITH lane AS (SELECT value AS lane FROM json_each(:lanes)),
 named AS (SELECT value AS id FROM json_each(:items))
 SELECT * FROM items NOT INDEXED WHERE id IN (

@@ -1,2 +1,2 @@
--- How runs ended, to answer a late report.
+-- The ends of runs, to answer a late report.
 SELECT * FROM runs WHERE run IN (SELECT value FROM json_each(:runs))

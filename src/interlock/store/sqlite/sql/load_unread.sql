@@ -1,3 +1,3 @@
--- Messages that came after the last run of an item had started.
+-- Messages that arrived after the start of an item's last run.
 SELECT m.item, m.n, m.ticket, m.sender, m.agent FROM items i JOIN messages m ON m.item = i.id AND m.n > i.delivered
 WHERE i.id IN (SELECT value FROM json_each(:items)) ORDER BY m.item, m.n

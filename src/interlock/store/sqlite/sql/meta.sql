@@ -1,2 +1,2 @@
--- What the store knows about itself under a name; null if nothing.
+-- A value of the store about itself; null if there is none.
 SELECT value FROM meta WHERE name = :name

@@ -1,4 +1,4 @@
--- Everything that ends or returns after a span moves with the clock; a time that somebody set for an item's start stays.
+-- Move all deadlines after a span with the clock. A time that was set for an item's start stays.
 UPDATE items SET
     due_us = iif(status = 'in_progress' OR (attempt > 0 AND reason <> 'quota_wall'), due_us + :step_us, due_us),
     run_started_us = run_started_us + :step_us,

@@ -1,3 +1,3 @@
--- The mark moves by the token of its lease alone, which ends with it.
-UPDATE marks SET seq = :seq, tries = :tries, until_us = :until_us, token = NULL
+-- Move the mark, only by the token of its lease, which then ends.
+UPDATE marks SET seq = :seq, tries = :tries, token = NULL, until_us = :now_us + :wait_us
 WHERE name = :name AND token = :token RETURNING name

@@ -1,2 +1,2 @@
--- The named items, as far as they are there.
+-- The existing ones of the named items.
 SELECT * FROM items WHERE id IN (SELECT value FROM json_each(:items))

@@ -1,5 +1,4 @@
--- The newest events, the newest first. The branch for one item uses its index.
-SELECT * FROM events WHERE :item IS NULL AND seq > :after AND (:lane IS NULL OR lane = :lane)
-UNION ALL
-SELECT * FROM events WHERE item = :item AND seq > :after AND (:lane IS NULL OR lane = :lane)
+-- The last events, newest first, up to the horizon.
+SELECT * FROM events
+WHERE seq > :after AND seq < :horizon AND (:lane IS NULL OR lane = :lane)
 ORDER BY seq DESC LIMIT :limit

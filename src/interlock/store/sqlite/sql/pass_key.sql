@@ -1,2 +1,2 @@
--- A key that came with a refused arrival now belongs to the item that brought it again.
+-- Assign the key of a refused arrival to the item that brought it again.
 UPDATE dedupe_keys SET item = ?3 WHERE project = ?1 AND key = ?2

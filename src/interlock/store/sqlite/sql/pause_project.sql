@@ -1,3 +1,3 @@
--- Items of a paused project are not claimed.
+-- Pause a project: its items are not claimed.
 INSERT INTO paused_projects (project, why) VALUES (:project, :why)
 ON CONFLICT (project) DO UPDATE SET why = excluded.why

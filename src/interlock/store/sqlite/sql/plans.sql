@@ -1,5 +1,5 @@
--- Plans, the newest first; ended ones only if :ended asks for them.
-SELECT * FROM plans WHERE :ended
+-- Plans before one, the newest first; ended ones only with :ended.
+SELECT * FROM plans WHERE :ended AND id < :before
 UNION ALL
-SELECT * FROM plans WHERE NOT :ended AND ended_us IS NULL
+SELECT * FROM plans WHERE NOT :ended AND ended_us IS NULL AND id < :before
 ORDER BY id DESC LIMIT :limit

@@ -1,7 +1,7 @@
--- Of the next items behind `after`, those that ended before a time and that nothing needs, each with the item of its group; and
--- the last item that was looked at, null if all of these arrived after the time: then those behind them did, too.
--- An item is needed while an item that absorbed it is there, a dedupe key names it, or messages of an item outside its group
--- came with it. Dead letters and tasks stay.
+-- Among the next items after `after`, those that ended before a time and that nothing needs, each with the item of its group; and
+-- the last searched item, null if all of these arrived after the time, as then all later ones did too.
+-- An item is needed while an item that absorbed it exists, a dedupe key names it, or messages of an item outside its group came
+-- with it. Dead letters and tasks stay.
 WITH RECURSIVE looked AS MATERIALIZED (
     SELECT id, status, created_us, ended_us, plan, absorbed_by FROM items WHERE id > :after ORDER BY id LIMIT :limit
 ),

@@ -1,3 +1,3 @@
--- Rows of a table go, by a column that names what they belong to. SQLite is told that few do: after ANALYZE it would read the whole table
--- if nearly all rows belong to one thing.
+-- Delete rows of a table by the column of their owner. SQLite is told that few match: after ANALYZE it would read the whole table if
+-- nearly all rows belong to one owner.
 DELETE FROM {table} WHERE unlikely({column} IN (SELECT value FROM json_each(:gone)))

@@ -1,2 +1,2 @@
--- Tickets up to this one are used.
+-- Mark tickets up to this one as used.
 UPDATE numbers SET value = max(value, :ticket) WHERE name = 'ticket'

@@ -1,2 +1,2 @@
--- A lane or an item waits no longer: for one blocker, or for any.
+-- Remove one block or all blocks of a lane or an item.
 DELETE FROM blocks WHERE lane = :lane AND item = :item AND (:blocker IS NULL OR blocker = :blocker) RETURNING blocker

@@ -1,2 +1,2 @@
--- Forget a pool that no agent shares; gives it if it is gone.
-DELETE FROM pools WHERE name = :name AND NOT EXISTS (SELECT 1 FROM agents WHERE pool = :name) RETURNING name
+-- Delete a pool that no agent shares. Gives it if deleted.
+DELETE FROM pools WHERE name = :pool AND NOT EXISTS (SELECT 1 FROM agents WHERE pool = :pool) RETURNING name

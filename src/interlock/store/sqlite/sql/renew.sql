@@ -1,5 +1,5 @@
--- The current run of an item, by number and bits, gets another lease, but not past the grace of a cancel request; an
--- external one has none to get. Any other run changes nothing, nor does a mark above the last message.
+-- Renew the lease of an item's current run, by number and bits, but not past the grace of a cancel request. An external run has no
+-- lease. Any other run changes nothing, nor does a mark above the last message.
 UPDATE items SET
     lease_until_us = min(
         :now_us + CAST(round(run_lease_s * 1000000) AS INTEGER), ifnull(revoke_us, 9223372036854775807)),

@@ -1,2 +1,2 @@
--- The next :count numbers are taken, up to the one returned, and never given out again.
+-- Reserve the next :count numbers, up to the returned one. They are never given out again.
 UPDATE numbers SET value = value + :count WHERE name = :name RETURNING value

@@ -1,2 +1,2 @@
--- Items of the project may be claimed again.
+-- Resume a project: its items may be claimed again.
 DELETE FROM paused_projects WHERE project = :project

@@ -1,4 +1,4 @@
--- Write the named parts of an agent, and leave the others as they are; an agent that is new begins with these.
+-- Write the named parts of an agent. The others are unchanged. A new agent starts with these.
 INSERT INTO agents (key, name, max_concurrency, types, labels, paused_why, pool, overtake_after_s)
 VALUES (:key, :name, :max_concurrency, :types, :labels, :paused_why, :pool, :overtake_after_s)
 ON CONFLICT (key) DO UPDATE SET

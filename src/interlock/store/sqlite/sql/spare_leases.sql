@@ -1,4 +1,4 @@
--- Every live run has at least one more span of its lease, but not past the grace of a cancel request.
+-- Give every live run at least one more span of its lease, but not past the grace of a cancel request.
 UPDATE items SET
     lease_until_us = max(lease_until_us, min(
         :now_us + CAST(round(run_lease_s * 1000000) AS INTEGER), ifnull(revoke_us, 9223372036854775807))),

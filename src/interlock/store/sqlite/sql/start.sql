@@ -1,6 +1,6 @@
--- Items become runs of one agent, numbered in the order in which they are named. `random()` draws 64 bits for each row from
--- a generator that SQLite seeds from the system in every process, also in a forked one. An external run gets no lease: only a
--- timeout of its item ends it.
+-- Start runs of one agent on items, numbered in the order in which they are named. `random()` draws 64 bits for each row from a
+-- generator that SQLite seeds from the system in every process, also in a forked one. An external run gets no lease: only a timeout of
+-- its item ends it.
 UPDATE items SET
     status = 'in_progress',
     attempt = attempt + 1,

@@ -1,5 +1,5 @@
--- The next :limit lanes behind :after that have a line, a gate or a gated item, and whether nobody holds a line or its owner
--- contradicts its gate. Goes from one lane to the next.
+-- The next :limit lanes after :after with a line, a gate or a gated item, and whether the line has no owner, or the owner contradicts
+-- the gate. It skips from one lane to the next.
 WITH RECURSIVE found(lane) AS (
     SELECT (SELECT min(lane) FROM (
         SELECT min(lane) AS lane FROM items WHERE status = 'deferred' AND lane > :after

@@ -1,4 +1,4 @@
--- Tasks that can never start if the named ones cannot, nearest first: they wait, and have no lane.
+-- Waiting tasks without a lane that can never start if the named ones cannot, nearest first.
 WITH RECURSIVE behind(item) AS (
     SELECT value FROM json_each(:items)
     UNION

@@ -1,2 +1,2 @@
--- Number and time of the completions that no edit has answered yet.
+-- The numbers and times of unanswered completions.
 SELECT c.n, c.at_us FROM plans p JOIN completions c ON c.plan = p.id AND c.n > p.answered_n WHERE p.id = :plan ORDER BY c.n

@@ -1,4 +1,4 @@
--- The whole state of an item, as decided, and the attempts that a retry granted.
+-- Set the whole state of an item, as decided, and the attempts that a retry granted.
 UPDATE items SET
     status = ?2, attempt = ?3, releases = ?4, due_us = ?5, run = ?6, run_agent = ?7, run_worker = ?8,
     run_started_us = ?9, run_lease_s = ?10, lease_until_us = ?11, revoke_us = ?12, cancel_into = ?13,

@@ -1,5 +1,5 @@
--- No table takes writes any more, in any version, and the refusal says where the store is. A trigger is seen by everybody who
--- locks the table after this commit, however old his snapshot is.
+-- Refuse all writes to any table, by any version, with an error that names the new place. Every session that locks the table after
+-- this commit sees the trigger, however old its snapshot is.
 CREATE FUNCTION interlock.refuse_write() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     place text := (SELECT value::json ->> 'place' FROM interlock.meta WHERE name = 'sealed');

@@ -1,4 +1,4 @@
--- No agent has more runs than it may have at once, but for one edit of a plan.
+-- No agent exceeds its run limit, apart from one plan edit.
 -- mend: Raise the limit (interlock agents set NAME --max N) or wait: a limit lowered while runs go on ends none of them.
 SELECT 'agent ' || key || ' has ' || runs || ' runs of ' || max_concurrency FROM (
     SELECT a.key, a.max_concurrency, count(*) AS runs, count(*) FILTER (WHERE i.type = 'plan.edit') AS edits

@@ -1,4 +1,4 @@
--- Every edge leads from a lower to a higher rank, so that no graph has a cycle.
+-- Every edge leads to a higher rank, so no plan has a cycle.
 -- mend: This must not happen; keep a copy of the database and report it.
 SELECT 'plan ' || e.plan || ', items ' || e.source || ' and ' || e.target FROM interlock.edges e
 JOIN interlock.tasks s ON s.item = e.source JOIN interlock.tasks t ON t.item = e.target WHERE s.rank >= t.rank

@@ -1,4 +1,4 @@
--- A lane with a line has somebody to lead it.
+-- Every lane with queued items has an owner.
 -- mend: interlock sweep --once
 SELECT DISTINCT 'lane ' || d.lane FROM interlock.items d
 WHERE d.status = 'deferred'

@@ -1,4 +1,4 @@
--- Neither the planner's ways nor triggers, vacuum or row counts are switched off for these sessions.
+-- Planner methods, triggers, vacuum and row counts are enabled for these sessions.
 -- mend: Reset it for the database and the role (ALTER DATABASE … RESET, ALTER ROLE … RESET) or in postgresql.conf.
 SELECT name || ' is ' || setting FROM pg_settings
 WHERE (starts_with(name, 'enable_') AND setting = 'off' AND boot_val = 'on')

@@ -1,3 +1,3 @@
--- The agents of a pool have no more runs than it allows, but for one edit of a plan of each.
+-- No pool exceeds its run limit, apart from one plan edit per agent.
 -- mend: Raise the limit (interlock pools set NAME --max N) or wait: a limit lowered while runs go on ends none of them.
 SELECT 'pool ' || name || ' has ' || running || ' runs of ' || max_concurrency FROM interlock.pool_runs WHERE running > max_concurrency

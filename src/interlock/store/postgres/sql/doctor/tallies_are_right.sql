@@ -1,8 +1,7 @@
--- The counts by status and priority are the numbers of items.
+-- Every count of items by status and priority equals the number of such items.
 -- mend: This must not happen; keep a copy of the database and report it.
-SELECT status || ' of priority ' || priority || ' off by ' || sum(n) FROM (
-    SELECT status, priority, n FROM interlock.tallies
-    UNION ALL SELECT status, priority, n FROM interlock.tally_changes
+SELECT status || ' of priority ' || priority || ' is off by ' || sum(n) FROM (
+    SELECT status, priority, n FROM interlock.tallied
     UNION ALL SELECT status, priority, -1 FROM interlock.items
 ) AS counted
 GROUP BY status, priority HAVING sum(n) <> 0

@@ -1,2 +1,2 @@
--- An answer of GitHub that was kept.
+-- A stored answer of GitHub.
 SELECT etag, body, link FROM interlock.github_answers WHERE key = %(key)s

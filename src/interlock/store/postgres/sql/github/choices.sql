@@ -1,2 +1,2 @@
--- What the rules of a repository say that it is shown.
+-- The display options of a repository, by its rules.
 SELECT comments, lane_status FROM interlock.github_choices WHERE repository = %(repository)s

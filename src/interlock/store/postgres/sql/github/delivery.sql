@@ -1,2 +1,2 @@
--- A delivery that is not decided on.
+-- An undecided delivery.
 SELECT id, event, body, tries FROM interlock.github_deliveries WHERE id = %(id)s AND body IS NOT NULL

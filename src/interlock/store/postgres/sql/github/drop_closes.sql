@@ -1,2 +1,2 @@
--- What a pull request closed is forgotten.
+-- Delete the issues that a pull request closes.
 DELETE FROM interlock.github_closes WHERE repository = %(repository)s AND pull = %(pull)s

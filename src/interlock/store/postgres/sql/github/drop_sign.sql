@@ -1,2 +1,2 @@
--- The reaction of a run is gone, or somebody owes that it goes; gives the run if it was there.
+-- Delete the reaction of a run, which is removed or will be by an effect. Gives the run if there was one.
 DELETE FROM interlock.github_signs WHERE interlock.expect({schema}) AND run = %(run)s RETURNING run

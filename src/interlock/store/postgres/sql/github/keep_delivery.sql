@@ -1,4 +1,4 @@
--- A delivery is kept once, however often it comes; again if it could not be understood, and comes with something else.
+-- Store a delivery once, even if it is redelivered; again if it was invalid and comes with another payload.
 INSERT INTO interlock.github_deliveries (id, event, repository, number, received_us, due_us, body)
 SELECT %(id)s, %(event)s, %(repository)s, %(number)s, now_us, now_us, %(body)s
 FROM (SELECT coalesce(%(now_us)s, interlock.clock_us()) AS now_us) AS clock WHERE interlock.expect({schema})

@@ -1,4 +1,4 @@
--- A newer note about a series, if nobody has written one meanwhile.
+-- Write a newer note of a series, unless one was written meanwhile.
 INSERT INTO interlock.series_notes (lane, revision, data)
 SELECT %(lane)s, %(revision)s, %(data)s WHERE interlock.expect({schema})
 ON CONFLICT (lane) DO UPDATE SET revision = excluded.revision, data = excluded.data

@@ -1,5 +1,5 @@
--- Reactions of runs that ended without taking them away, and whether a live run shows the same one. Items are looked up by their keys:
--- a join may be planned as a walk over all of them.
+-- Orphaned reactions of ended runs, and whether a live run shows the same one. Items are looked up by key: a join may be planned
+-- as a scan of all of them.
 SELECT s.run, s.item, s.repository, s.number, s.kind, s.subject, s.reaction, EXISTS (
     SELECT FROM interlock.github_signs AS other
     WHERE other.repository = s.repository AND other.kind = s.kind AND other.subject = s.subject

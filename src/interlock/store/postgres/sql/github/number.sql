@@ -1,2 +1,2 @@
--- An issue or pull request as it was read last.
+-- An issue or pull request as last read.
 SELECT repository, number, revision, facts, wanted FROM interlock.github_numbers WHERE repository = %(repository)s AND number = %(number)s

@@ -1,2 +1,2 @@
--- How many deliveries were decided on so long ago that they may go.
+-- The number of old decided deliveries that may be deleted.
 SELECT count(*) FROM interlock.github_deliveries WHERE body IS NULL AND received_us < %(before_us)s

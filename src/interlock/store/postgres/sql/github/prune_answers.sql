@@ -1,3 +1,3 @@
--- Answers of GitHub that were kept long ago go.
+-- Delete old answers of GitHub.
 DELETE FROM interlock.github_answers WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM interlock.github_answers WHERE kept_us < %(before_us)s ORDER BY kept_us LIMIT %(limit)s FOR UPDATE SKIP LOCKED)) RETURNING 1

@@ -1,2 +1,2 @@
--- The repository that was last seen first under a name.
+-- The newest repository with a name.
 SELECT id, name, lane_name, swept_to FROM interlock.github_repositories WHERE name = %(name)s ORDER BY id DESC LIMIT 1

@@ -1,3 +1,3 @@
--- Deliveries that are not decided on, the oldest first.
+-- Undecided deliveries, the oldest first.
 SELECT id, event, received_us, due_us, tries, outcome FROM interlock.github_deliveries
 WHERE body IS NOT NULL ORDER BY received_us LIMIT %(limit)s

@@ -1,4 +1,4 @@
--- What a look at a pull request or a commit found, if nobody has written a newer revision meanwhile.
+-- Write the result of a look at a pull request or a commit, unless a newer revision was written meanwhile.
 INSERT INTO interlock.github_heads
     (repository, number, commit_id, revision, head, branch, url, outcome, ci_outcome, ci_why, followed, head_us, ci_us, looked_us)
 SELECT %(repository)s, %(number)s, %(commit_id)s, %(revision)s, %(head)s, %(branch)s, %(url)s, %(outcome)s, %(ci_outcome)s, %(ci_why)s,

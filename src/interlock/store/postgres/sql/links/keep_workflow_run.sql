@@ -1,4 +1,4 @@
--- A workflow run as it was read last. An older attempt changes nothing.
+-- Write a workflow run. An older attempt changes nothing.
 INSERT INTO interlock.github_workflow_runs
     (repository, id, head, attempt, name, status, conclusion, url, logs_url, logs_until_us, artifacts, begun_us)
 VALUES (%(repository)s, %(id)s, %(head)s, %(attempt)s, %(name)s, %(status)s, %(conclusion)s, %(url)s, %(logs_url)s, %(logs_until_us)s, %(artifacts)s, %(begun_us)s)

@@ -1,4 +1,4 @@
--- A run is linked once to a pull request or a commit. What proves more than a closing keyword replaces that.
+-- Link a run once to a pull request or a commit. Stronger evidence replaces a closing keyword.
 INSERT INTO interlock.github_links (run, repository, number, commit_id, item, how, linked_us)
 VALUES (%(run)s, %(repository)s, %(number)s, %(commit_id)s, %(item)s, %(how)s, coalesce(%(now_us)s, interlock.clock_us()))
 ON CONFLICT (run, repository, number, commit_id) DO UPDATE SET how = excluded.how

@@ -1,3 +1,3 @@
--- The runs that a pull request comes from, the newest first.
+-- The runs linked to a pull request, the newest first.
 SELECT run, item, repository, number, commit_id, how, linked_us, name, head, branch, url, outcome, ci_outcome, ci_why, head_us, ci_us, newest
 FROM interlock.github_followed WHERE repository = %(repository)s AND number = %(number)s ORDER BY run DESC LIMIT %(limit)s

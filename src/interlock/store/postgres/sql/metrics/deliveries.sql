@@ -1,4 +1,4 @@
--- Deliveries that are not decided on: how many, how many of them are tried again by themselves, and since when the oldest of these waits; up to a limit.
+-- The number of undecided deliveries, the number of those that are retried automatically, and since when the oldest of these waits; up to a limit.
 SELECT count(*), count(due_us), min(CASE WHEN due_us IS NOT NULL THEN received_us END) FROM (
     SELECT due_us, received_us FROM interlock.github_deliveries WHERE body IS NOT NULL ORDER BY received_us LIMIT (SELECT %(limit)s::integer)
 ) AS undecided

@@ -1,2 +1,2 @@
--- The labels that are in use; a bounded number.
+-- The labels in use; a bounded number.
 SELECT id, project, type, agent, priority FROM interlock.metric_labels

@@ -1,5 +1,5 @@
--- Lines of the history after a number, up to the horizon, with what counting takes of their items: each item by its key, and
--- of a task's first start also the moment from which it waited for no other.
+-- Events after a number, up to the horizon, with the data of their items for counting. Each item is looked up by key. A task's first
+-- start also has the time from which it waited for no other task.
 SELECT e.seq, e.kind, e.reason, coalesce(e.project, i.project), i.type, e.agent, i.priority, e.span_us,
     d.data ->> 'item_status', d.data ->> 'verdict',
     CASE WHEN e.kind = 'run.started' AND e.span_us IS NOT NULL AND i.plan IS NOT NULL THEN e.at_us - coalesce((

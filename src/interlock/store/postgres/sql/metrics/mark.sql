@@ -1,2 +1,2 @@
--- How far the history is counted.
+-- The position up to which the history is counted.
 SELECT seq FROM interlock.marks WHERE name = 'metrics'

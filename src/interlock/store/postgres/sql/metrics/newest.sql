@@ -1,2 +1,2 @@
--- The number of the newest line of the history.
+-- The number of the newest event.
 SELECT coalesce(max(seq), 0) FROM interlock.events

@@ -1,5 +1,4 @@
--- The queue that is due the longest is leased, unless so many effects were sent that the next would be too many.
--- Two who send at once may exceed that number by one.
+-- Lease the longest due queue, unless the next effect would exceed the limit of sent effects. Two relays at once may exceed it by one.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now_us)s, interlock.clock_us()) AS now_us),
 due AS MATERIALIZED (
     SELECT repository, number FROM interlock.github_outboxes

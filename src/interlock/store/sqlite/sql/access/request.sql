@@ -1,2 +1,2 @@
--- What was asked under a key, and answered.
+-- The request under a key, and its answer.
 SELECT asked, answer FROM requests WHERE key = :key

@@ -1,4 +1,4 @@
--- A table takes no more writes, in any version, and says where the store is.
+-- Refuse all writes to a table, by any version, with an error that names the new place.
 CREATE TRIGGER sealed_insert_{table} BEFORE INSERT ON {table}
 BEGIN SELECT RAISE(ABORT, 'This store is sealed for its copy to {place}, and takes no more writes.'); END;
 CREATE TRIGGER sealed_update_{table} BEFORE UPDATE ON {table}

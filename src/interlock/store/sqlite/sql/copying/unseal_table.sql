@@ -1,4 +1,4 @@
--- A table takes writes again.
+-- Accept writes to a table again.
 DROP TRIGGER IF EXISTS sealed_insert_{table};
 DROP TRIGGER IF EXISTS sealed_update_{table};
 DROP TRIGGER IF EXISTS sealed_delete_{table}

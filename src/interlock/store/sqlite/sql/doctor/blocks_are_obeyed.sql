@@ -1,4 +1,4 @@
--- An item or a lane has the flag that keeps claims from it exactly while it is blocked.
+-- Blocked items and lanes are flagged as blocked, and no others.
 -- mend: Block it again, or unblock it.
 SELECT 'item ' || id FROM items i
 WHERE blocked = 1 AND NOT EXISTS (SELECT 1 FROM blocks b WHERE b.lane = '' AND b.item = i.id)

@@ -1,3 +1,3 @@
--- An item is kept from claims exactly while its lane is shut for its type, and a run there was asked to stop.
+-- Gates hold back exactly the items they cover, and their runs were asked to stop.
 -- mend: interlock sweep --once
 SELECT 'item ' || id || ' on lane ' || lane FROM misgated

@@ -1,4 +1,4 @@
--- No run holds its item for more than a minute past its deadline.
+-- No lease expired more than a minute ago without being swept.
 -- mend: interlock sweep --once, and keep a sweeper running: interlock sweep
 SELECT 'item ' || id || ', run ' || run || ' of ' || run_agent FROM items
 WHERE status = 'in_progress' AND due_us IS NOT NULL AND due_us < :now_us - 60000000

@@ -1,3 +1,3 @@
--- A plan of which nothing is left to happen has ended.
+-- Finished plans are marked as ended.
 -- mend: This must not happen; keep a copy of the database and report it.
 SELECT 'plan ' || id FROM plans WHERE open_tasks = 0 AND cycle_us IS NULL AND ended_us IS NULL

@@ -1,3 +1,3 @@
--- Nothing was woken so often in a row that it waits for a person.
--- mend: Look at it with interlock show ITEM; a message of a person starts it again: interlock msg ITEM TEXT.
+-- No item has stopped at the limit of automatic wake-ups.
+-- mend: Look at it with interlock show ITEM; a message from a person restarts it: interlock msg ITEM TEXT.
 SELECT 'item ' || id || coalesce(' on ' || lane, '') FROM items WHERE status = 'waiting' AND reason = 'loop' ORDER BY id

@@ -1,4 +1,4 @@
--- Every plan counts its tasks and its open tasks right.
+-- Every plan's counts of tasks and open tasks are correct.
 -- mend: This must not happen; keep a copy of the database and report it.
 SELECT 'plan ' || p.id FROM plans p
 WHERE p.tasks <> (SELECT count(*) FROM tasks t WHERE t.plan = p.id AND t.removed_revision IS NULL)

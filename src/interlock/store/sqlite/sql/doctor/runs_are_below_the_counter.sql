@@ -1,4 +1,4 @@
--- Every run number is at or below the number given out last.
+-- No run number exceeds the run counter.
 -- mend: interlock migrate --after-restore
 SELECT 'run ' || run FROM (
     SELECT max(run) AS run FROM runs UNION ALL SELECT max(run) FROM items

@@ -1,4 +1,4 @@
--- What a number has become, if nobody has written a newer revision meanwhile; gives the last place of what follows.
+-- Write the new facts of a number, unless a newer revision was written meanwhile. Gives the last place of its orders.
 INSERT INTO github_numbers (repository, number, revision, facts, wanted, read_us, last_place)
 VALUES (:repository, :number, :revision, :facts, :wanted, :now_us, :count)
 ON CONFLICT (repository, number) DO UPDATE

@@ -1,3 +1,3 @@
--- Issues that more than one open pull request closes: the repository, the issue, and how many pull requests.
+-- Issues that several open pull requests close: the repository, the issue, and the number of pull requests.
 SELECT r.name, c.issue, count(*) FROM github_closes AS c JOIN github_repositories AS r ON r.id = c.repository
 GROUP BY c.repository, r.name, c.issue HAVING count(*) > 1 ORDER BY c.repository, c.issue LIMIT :limit

@@ -1,2 +1,2 @@
--- A delivery that was decided on keeps its id, and what came of it.
+-- Record the decision on a delivery. Its id and outcome are kept.
 UPDATE github_deliveries SET due_us = NULL, body = NULL, outcome = :outcome WHERE id = :id AND body IS NOT NULL

@@ -1,4 +1,4 @@
--- Reactions of runs that ended without taking them away, and whether a live run shows the same one.
+-- Orphaned reactions of ended runs, and whether a live run shows the same one.
 SELECT s.run, s.item, s.repository, s.number, s.kind, s.subject, s.reaction, EXISTS (
     SELECT 1 FROM github_signs AS other JOIN items AS live ON live.id = other.item AND live.run = other.run
     WHERE other.repository = s.repository AND other.kind = s.kind AND other.subject = s.subject)

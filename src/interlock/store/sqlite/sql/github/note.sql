@@ -1,2 +1,2 @@
--- What was noted about a series.
+-- The note of a series.
 SELECT lane, revision, data FROM series_notes WHERE lane = :lane

@@ -1,2 +1,2 @@
--- A delivery that could not be decided on waits for its next try; without a wait, for a person.
+-- Postpone a delivery that could not be decided on, until its next try. Without a wait, it waits for a person.
 UPDATE github_deliveries SET due_us = :now_us + :wait_us, tries = tries + 1, outcome = :why WHERE id = :id AND due_us IS NOT NULL

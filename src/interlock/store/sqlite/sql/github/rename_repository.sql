@@ -1,2 +1,2 @@
--- A repository has another name; its lanes keep theirs.
+-- Rename a repository. Its lanes keep their names.
 UPDATE github_repositories SET name = :name WHERE id = :id AND name <> :name

@@ -1,4 +1,4 @@
--- A workflow run as it was read last. An older attempt changes nothing.
+-- Write a workflow run. An older attempt changes nothing.
 INSERT INTO github_workflow_runs
     (repository, id, head, attempt, name, status, conclusion, url, logs_url, logs_until_us, artifacts, begun_us)
 VALUES (:repository, :id, :head, :attempt, :name, :status, :conclusion, :url, :logs_url, :logs_until_us, :artifacts, :begun_us)

@@ -1,3 +1,3 @@
--- Open pull requests of runs, and commits whose checks go on: those that were looked at the longest ago first.
+-- Open pull requests of runs, and commits with pending checks, the least recently read first.
 SELECT repository, number, commit_id FROM github_heads
 WHERE followed = 1 AND (outcome = 'open' OR (number = 0 AND ci_outcome = 'pending')) ORDER BY looked_us LIMIT :limit

@@ -1,4 +1,4 @@
--- Links to commits in no pull request go when the commits do, which were seen long ago.
+-- Delete links to old commits in no pull request.
 DELETE FROM github_links WHERE (repository, number, commit_id) IN (
     SELECT repository, number, commit_id FROM github_heads INDEXED BY github_heads_commits
     WHERE number = 0 AND head_us < :before_us ORDER BY head_us, repository, commit_id LIMIT :limit) RETURNING 1

@@ -1,2 +1,2 @@
--- Counting begins here, unless it has begun.
+-- Begin counting here, unless it has begun.
 INSERT INTO marks (name, seq) VALUES ('metrics', :seq) ON CONFLICT DO NOTHING

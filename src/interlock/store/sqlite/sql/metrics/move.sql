@@ -1,2 +1,2 @@
--- The mark moves if it is where it was seen: of two who count the same lines, one does.
+-- Move the mark if it is unmoved: if two processes count the same events, one moves it.
 UPDATE marks SET seq = :seq WHERE name = 'metrics' AND seq = :seen RETURNING seq

@@ -1,12 +1,11 @@
--- The first effect of a number that is to be sent now, the end of the run whose progress it tells, and the last id of its thing and what became of it then.
+-- The first effect of a number to send now, the end of the run that it reports on, and the last id of its thing with the outcome of that effect.
 SELECT e.place, r.name, e.name, e.kind, e.thing, e.data, e.run, (SELECT status FROM runs WHERE run = e.run), e.owed_us, e.tries, e.sent_us, (
     SELECT last.made FROM github_effects AS last
-    WHERE last.repository = e.repository AND last.number = e.number AND last.thing = e.thing AND last.thing <> ''
+    WHERE last.repository = e.repository AND last.number = e.number AND last.thing = e.thing AND last.thing <> '' AND e.thing <> ''
         AND last.place < e.place AND last.done_us IS NOT NULL ORDER BY last.place DESC LIMIT 1), (
     SELECT last.outcome FROM github_effects AS last
-    WHERE last.repository = e.repository AND last.number = e.number AND last.thing = e.thing AND last.thing <> ''
+    WHERE last.repository = e.repository AND last.number = e.number AND last.thing = e.thing AND last.thing <> '' AND e.thing <> ''
         AND last.place < e.place AND last.done_us IS NOT NULL ORDER BY last.place DESC LIMIT 1)
 FROM github_effects AS e INDEXED BY github_effects_owed JOIN github_repositories AS r ON r.id = e.repository
 WHERE e.repository = :repository AND e.number = :number AND e.done_us IS NULL AND e.dead_us IS NULL
-    AND (e.after_us IS NULL OR e.after_us <= :now_us)
 ORDER BY e.place LIMIT 1

@@ -1,4 +1,4 @@
--- The queue that is due the longest is leased, unless so many effects were sent that the next would be too many.
+-- Lease the longest due queue, unless the next effect would exceed the limit of sent effects.
 UPDATE github_outboxes SET due_us = :now_us + :lease_us, token = :token
 WHERE (repository, number) = (
     SELECT repository, number FROM github_outboxes

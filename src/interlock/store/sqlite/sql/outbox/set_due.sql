@@ -1,10 +1,6 @@
--- A queue that somebody has, or nobody, is due when its next effect is; null if it is empty.
+-- Set when a queue, leased or not, is due: after a wait; null if it is empty.
 UPDATE github_outboxes AS box SET token = :token, due_us = CASE WHEN EXISTS (
     SELECT 1 FROM github_effects AS e INDEXED BY github_effects_owed
     WHERE e.repository = box.repository AND e.number = box.number AND e.done_us IS NULL AND e.dead_us IS NULL
-        AND (e.after_us IS NULL OR e.after_us <= :now_us)
-) THEN :now_us + :wait_us ELSE (
-    SELECT min(e.after_us) FROM github_effects AS e INDEXED BY github_effects_owed
-    WHERE e.repository = box.repository AND e.number = box.number AND e.done_us IS NULL AND e.dead_us IS NULL
-) END
+) THEN :now_us + :wait_us END
 WHERE box.repository = :repository AND box.number = :number AND box.token IS :held

@@ -1,0 +1,3 @@
+-- Current runs with a lease, the earliest deadline first, among a bounded number of items with a deadline.
+SELECT * FROM (SELECT * FROM items WHERE due_us IS NOT NULL ORDER BY due_us LIMIT :looked) AS due
+WHERE status = 'in_progress' AND lease_until_us IS NOT NULL ORDER BY due_us, id LIMIT :limit

@@ -1,3 +1,0 @@
--- What follows is written once by its name.
-INSERT INTO github_consequences (repository, number, place, name, data, due_us)
-VALUES (:repository, :number, :place, :name, :data, :now_us) ON CONFLICT DO NOTHING RETURNING name

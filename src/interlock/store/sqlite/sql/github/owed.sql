@@ -1,4 +1,0 @@
--- What is owed for a number, in order; what waits for a person lets the next ones pass.
--- SQLite would read the whole history of the number by its primary key, which is in order too.
-SELECT name, data, tries, due_us FROM github_consequences INDEXED BY github_consequences_owed
-WHERE repository = :repository AND number = :number AND done_us IS NULL AND due_us IS NOT NULL ORDER BY place LIMIT :limit

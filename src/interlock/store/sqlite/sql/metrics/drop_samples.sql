@@ -1,0 +1,2 @@
+-- Delete the samples before a minute.
+DELETE FROM trend WHERE minute < :minute

@@ -1,0 +1,3 @@
+-- Give up one effect that waits for a person.
+UPDATE github_effects SET dead_us = NULL, done_us = :now_us, outcome = :why
+WHERE repository = :repository AND number = :number AND place = :place AND dead_us IS NOT NULL RETURNING repository, number

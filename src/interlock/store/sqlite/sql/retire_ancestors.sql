@@ -1,0 +1,2 @@
+-- Mark the stores that this one was copied from as no longer in use.
+UPDATE stores SET state = 'gone' WHERE state = 'copied'

@@ -1,0 +1,2 @@
+-- The numbers of the oldest and the newest ended run.
+SELECT (SELECT min(run) FROM runs), (SELECT max(run) FROM runs)
