@@ -106,16 +106,17 @@ def connect(url: str | None = None) -> Interlock:
 
     from interlock import app, settings  # noqa: PLC0415
     from interlock.client import Interlock  # noqa: PLC0415
+    from interlock.settings.store_url import store_location  # noqa: PLC0415
 
     chosen = settings.load(url=url)
-    service, place = app.open_connection(chosen), app.place_of(chosen)
+    service, place = app.open_connection(chosen), store_location(chosen)
     return Interlock(
         service,
         types=chosen.types,
         lanes=chosen.lanes,
         actor=chosen.actor,
         place=place,
-        run=settings.working_for(os.environ),
+        run=settings.own_run(os.environ),
         lease_s=chosen.timing.lease_s,
         beat_s=app.beat_s(chosen),
     )

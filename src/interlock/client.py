@@ -15,7 +15,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
 
-from interlock.core.errors import Closed, InterlockError, LeaseLost
+from interlock.core.errors import Closed, CycleExpired, InterlockError, InvalidInput, LeaseLost
 from interlock.core.model import A_PERSON, Sender
 from interlock.core.names import (
     NAME_MAX_CHARS,
@@ -31,7 +31,7 @@ from interlock.core.names import (
 from interlock.core.timing import LEASE_DEFAULT_S, QUESTION_TIMEOUT_S
 from interlock.process.clock import now_s
 from interlock.process.heartbeat import Heartbeat
-from interlock.process.liverun import BEAT_MAX_S, LiveRun
+from interlock.process.live_run import BEAT_MAX_S, LiveRun
 from interlock.process.outcome import error_text, result_text
 from interlock.service.contract import (
     AddView,
@@ -41,6 +41,7 @@ from interlock.service.contract import (
     ItemFilter,
     LeaseView,
     MessageView,
+    NextWish,
     Report,
     RunView,
     Service,
@@ -48,8 +49,15 @@ from interlock.service.contract import (
     StatsView,
     WhyView,
 )
-from interlock.service.intake import checked_types, item_changes, new_item, signature, stated_sender, wall
-from interlock.service.itemview import ItemView
+from interlock.service.item_fields import (
+    checked_types,
+    item_changes,
+    new_item,
+    quota_limit,
+    signature,
+    stated_sender,
+)
+from interlock.service.item_view import ItemView
 from interlock.settings import TypeDefaults
 
 #: The run whose `with` block this thread is in.
@@ -115,14 +123,18 @@ class ItemChanges(TypedDict, total=False):
 class Lease:
     """The right to work on one item until it ends, is lost, or is given back."""
 
-    def __init__(self, il: Interlock, live: LiveRun, heartbeat: Heartbeat) -> None:
+    def __init__(
+        self, il: Interlock, live: LiveRun, heartbeat: Heartbeat, wish: NextWish | None, *, renew: bool
+    ) -> None:
+        """`wish` is how it was claimed; a hold has none."""
         self._il = il
         self._live = live
         self._heartbeat = heartbeat
+        self._wish, self._renew = wish, renew
         self.item = live.lease.item
         self.payload: Mapping[str, Any] = live.lease.item.payload or {}
         self.ended = False
-        #: Whether a call of the block's own has raised `LeaseLost`: once is enough.
+        #: Whether a call of the block's own has raised that the lease is lost: once is enough.
         self._loss_told = False
 
     def __repr__(self) -> str:
@@ -132,13 +144,13 @@ class Lease:
 
     @property
     def lost(self) -> bool:
-        """Whether the item may be another's by now: the store refused a write, or no renewal came through
+        """Whether the item may be another's by now: the store refused a write, or no renewal succeeded
         for as long as the lease is."""
         return self._live.lost is not None or (self._live.overdue and not self.ended)
 
     @property
     def cancel_requested(self) -> bool:
-        """Whether somebody asked this run to stop."""
+        """Whether this run was asked to stop."""
         return self._live.cancel_reason is not None
 
     @property
@@ -153,7 +165,7 @@ class Lease:
 
     @property
     def handle(self) -> str:
-        """The secret that lets a run write. Hand it only to whoever works on the item."""
+        """The secret that lets a run write. Pass it only to the program that works on the item."""
         return self._live.lease.run
 
     @property
@@ -164,6 +176,27 @@ class Lease:
     def done(self, result: Any = None) -> RunView:
         """The work is done; `result` is kept as JSON."""
         return self._end(self._il.service.done, self._live.renewal._replace(result=result_text(result)))
+
+    def done_and_next(self, result: Any = None) -> Claimed:
+        """The work is done, and the next item is claimed as this one was, in the same transaction.
+
+        Returns what `next` returns, for a block of its own. The work is done even if there is no next item.
+        """
+        wish, service = self._wish, self._il.service
+        if wish is None:
+            raise InvalidInput("A hold has no next item.", "Use done().")
+        sent_s, leases = now_s(), list[LeaseView]()
+
+        def end(reports: Sequence[Report]) -> list[RunView]:
+            found = service.done(reports, next=wish)
+            leases.extend(found.leases)
+            return found.runs
+
+        self._end(end, self._live.renewal._replace(result=result_text(result)))
+        if not leases:  # a claim by itself looks further
+            sent_s = now_s()
+            leases = service.next(**wish._asdict())
+        return Claimed(self._il, leases[0] if leases else None, sent_s, wish=wish, renew=self._renew)
 
     def fail(self, error: str = "", *, retry: bool = True) -> RunView:
         """The attempt failed; it is tried again while attempts are left, unless `retry` is false."""
@@ -180,10 +213,10 @@ class Lease:
         whole_agent: bool = False,
         reason: str = "",
     ) -> RunView:
-        """Give the item back unworked. With `until` or `for_s` it waits until then, as at a quota's wall, and
+        """Give the item back unworked. With `until` or `for_s` it waits until then, as at a quota limit, and
         with `whole_agent` so does all other work of the agent."""
-        met = wall(until, for_s, why=reason, whole_agent=check_flag("whole_agent", whole_agent))
-        return self._end(self._il.service.release, self._live.renewal._replace(wall=met))
+        limit = quota_limit(until, for_s, why=reason, whole_agent=check_flag("whole_agent", whole_agent))
+        return self._end(self._il.service.release, self._live.renewal._replace(wall=limit))
 
     def ask(
         self, question: str, *, timeout_s: float = QUESTION_TIMEOUT_S, yield_lane: bool = False
@@ -200,7 +233,7 @@ class Lease:
         """Messages that came since the last call; the next call marks these as read."""
         try:
             found = self._il.service.inbox(self.handle, seen=self._live.seen)
-        except LeaseLost:
+        except (CycleExpired, LeaseLost):
             self._loss_told = True
             raise
         self._live.seen = max([self._live.seen, *(m.n for m in found)])
@@ -228,7 +261,7 @@ class Lease:
             raise
         if view.refusal is not None:
             self._live.lost, self._loss_told = view.refusal, True
-            raise LeaseLost(view.refusal.message, view.refusal.hint)
+            raise view.refusal.error()
         self.ended = True
         return view
 
@@ -237,8 +270,8 @@ class Claimed:
     """What `next` returns: a context whose value is a lease, or None if there was no work.
 
     Leaving the block finishes the run: done, or failed with the exception that left it, or released on
-    Ctrl-C. The exception is passed on. If the lease was lost, leaving raises `LeaseLost`, unless a call in
-    the block has raised it already.
+    Ctrl-C. The exception is passed on. If the lease was lost, leaving raises `LeaseLost`, or `CycleExpired`
+    for an edit of a plan that came too late, unless a call in the block has raised it already.
     """
 
     def __init__(
@@ -248,6 +281,7 @@ class Claimed:
         sent_s: float,
         *,
         renew: bool,
+        wish: NextWish | None = None,
         beat_s: float = math.inf,
     ) -> None:
         self.lease: Lease | None = None
@@ -260,7 +294,7 @@ class Claimed:
             deadline_s = None if timeout_s is None else sent_s + view.waited_s + timeout_s
             live = LiveRun(view, sent_s, beat_s=min(beat_s, view.renew_within_s), deadline_s=deadline_s)
             heartbeat = Heartbeat(il.service, lambda: [live])
-            self.lease = Lease(il, live, heartbeat)
+            self.lease = Lease(il, live, heartbeat, wish, renew=renew)
             self._heartbeat = heartbeat if renew else None
 
     def __bool__(self) -> bool:
@@ -320,7 +354,7 @@ class Interlock:
         beat_s: float = BEAT_MAX_S,
     ) -> None:
         """`place` says in a `repr` where the store is. A hold has a lease of `lease_s` unless it wants
-        another, and looks every `beat_s` whether somebody asked it to stop."""
+        another, and checks every `beat_s` whether it was asked to stop."""
         self._service = service
         self._place = place
         self._closed = False
@@ -374,10 +408,9 @@ class Interlock:
         """Claim one item, or that item, for the length of a `with` block."""
         check_flag("renew", renew)
         sent_s = now_s()
-        views = self.service.next(
-            agent, types=types, labels=labels, wait_s=wait_s, lease_s=lease_s, worker=worker, item=item
-        )
-        return Claimed(self, views[0] if views else None, sent_s, renew=renew)
+        wish = NextWish(agent, types, labels, lease_s=lease_s, worker=worker)
+        views = self.service.next(**wish._asdict(), wait_s=wait_s, item=item)
+        return Claimed(self, views[0] if views else None, sent_s, renew=renew, wish=wish)
 
     def hold(
         self,
@@ -396,7 +429,7 @@ class Interlock:
 
         if wait_s is not None:
             check_number("wait", wait_s, 0, TIMEOUT_MAX_S)
-        wish = Hold(
+        options = Hold(
             lane=lane_key(lane),
             command=(sys.argv[0] or "python",),
             agent=agent,
@@ -410,7 +443,7 @@ class Interlock:
             sender=self._sender(),
             beat_s=self._beat_s,
         )
-        waiter = Waiter(self.service, wish, lambda _: None)
+        waiter = Waiter(self.service, options, lambda _: None)
         try:
             turn = waiter.wait()
         except BaseException:
@@ -437,7 +470,7 @@ class Interlock:
         reason: str = "",
         url: str = "",
     ) -> ChangeView:
-        """Send a message to an item, as whoever runs this program unless `from_…` says otherwise."""
+        """Send a message to an item. The sender is this program's user, unless `from_…` names another."""
         stated = stated_sender(
             from_person=check_flag("from_person", from_person),
             from_agent=from_agent,
@@ -468,6 +501,8 @@ class Interlock:
         project: str | None = None,
         type: str | None = None,  # noqa: A002
         ci: str | None = None,
+        label: str | None = None,
+        text: str | None = None,
         limit: int = 100,
     ) -> list[ItemView]:
         """Items in their order of arrival: unfinished ones, unless `all`, `statuses` or `ci` are given."""
@@ -479,6 +514,8 @@ class Interlock:
             project=project,
             type=type,
             ci=ci,
+            label=label,
+            text=text,
             limit=limit,
         )
         return self.service.items(wanted)
@@ -499,9 +536,23 @@ class Interlock:
         item: int | None = None,
         lane: str | None = None,
         newest: bool = False,
+        before: int | None = None,
+        kinds: Sequence[str] = (),
+        agent: str | None = None,
+        run: int | None = None,
     ) -> list[EventView]:
-        """The history after a number; with `newest`, the last lines of it."""
-        return self.service.events(after=after, limit=limit, item=item, lane=lane, newest=newest)
+        """The history between two numbers, filtered; with `newest`, the last lines of it."""
+        return self.service.events(
+            after=after,
+            limit=limit,
+            item=item,
+            lane=lane,
+            newest=newest,
+            before=before,
+            kinds=kinds,
+            agent=agent,
+            run=run,
+        )
 
     def stats(self, *, window_s: float = 3600.0, by: str | None = None) -> StatsView:
         """Counts now, rates and spans over the window, and its runs by `project`, `type` or `agent`."""

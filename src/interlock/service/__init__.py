@@ -1,1 +1,1 @@
-"""The one interface that every shell uses, its answers, and its use cases on a store."""
+"""The one interface that every shell uses, its answers, and its operations on a store."""

@@ -7,19 +7,23 @@ batches are named tuples, which are faster to make); `to_json` turns any of them
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import Enum, StrEnum
-from typing import Any, Protocol
+from functools import cache
+from typing import Any, Protocol, overload
 
-from interlock.core.commands import Wall
+from interlock.core.commands import QuotaLimit
 from interlock.core.continuity import Lineage
+from interlock.core.cures import Cure, Spelling, hint
+from interlock.core.errors import InterlockError, refusal_error
 from interlock.core.model import A_PERSON, ModeRule, NewItem, Sender
 from interlock.core.record import Record
 from interlock.core.row import NamedTuple
 from interlock.core.timing import QUESTION_TIMEOUT_S
-from interlock.service.itemview import ItemView
-from interlock.service.planview import PlanService
+from interlock.service.demo import DemoView
+from interlock.service.item_view import ItemView
+from interlock.service.plan_view import PlanService
 from interlock.service.series import SeriesService
 
 
@@ -31,25 +35,28 @@ class HolderView(Record):
     agent: str | None
     since: datetime
     expires_at: datetime | None
-    #: It was asked to stop; `expires_at` is no later than the end of its grace.
+    #: It was asked to stop. `expires_at` is no later than the end of its grace.
     cancel_requested: bool
-    #: It was made from messages that an earlier item's run did not read.
+    #: It is a follow-up, made from unread messages of an earlier item.
     follow_up: bool = False
-    #: The work is done outside: the run has no lease, and no `expires_at` unless it has another deadline.
+    #: The work is done outside: the run has no lease, and `expires_at` only with another deadline.
     external: bool = False
-    #: It waits for the answer of a person.
+    #: It waits for a person's answer.
     asking: bool = False
+    #: When its lease was last renewed: the lease began then.
+    renewed_at: datetime | None = None
+    title: str = ""
 
 
 class AddView(Record):
-    """The answer to an arrival. `item` is null only if the arrival was rejected."""
+    """The answer to an arrival. `item` is null only for a rejected arrival."""
 
     decision: str
     reason: str
     item: ItemView | None
     holder: HolderView | None
     position: int | None
-    #: The arrival's own item, which differs from `item` if it was coalesced.
+    #: The arrival's own item; differs from `item` if it was coalesced.
     arrival: int | None
     #: Why an arrival that would coalesce or replace another did neither; else null.
     policy_why: str | None = None
@@ -73,31 +80,68 @@ class MessageView(Record):
 
 
 class OwedView(NamedTuple):
-    """What is owed to GitHub, each counted up to a thousand."""
+    """The effects queued for GitHub, each counted up to a thousand."""
 
     owed: int
-    #: What failed so often that it waits for a person.
+    #: Dead letters: they wait for a person.
     dead: int
-    #: Since when something is due, or when it is.
+    #: When the next effect is or was due.
     due_at: datetime | None
+
+
+class EffectStatus(StrEnum):
+    """What became of an effect."""
+
+    WAITING = "waiting"
+    DEAD = "dead"
+    SENT = "sent"
+
+
+class OutboxEffectView(Record):
+    """A change on GitHub that waits, has failed, or was made."""
+
+    id: str
+    #: `waiting`, `dead` or `sent`.
+    status: str
+    repository: str
+    #: The issue or pull request; 0: the repository itself.
+    number: int
+    #: Its name, unique within its number.
+    name: str
+    kind: str
+    #: What it changes, in a few words; empty if its text is rendered when it is sent.
+    detail: str
+    #: The run that it reports on.
+    run: int | None
+    enqueued_at: datetime
+    #: Failed tries since it was enqueued or retried.
+    failures: int
+    #: When it was last given to a sender; GitHub may have it since then.
+    sent_at: datetime | None
+    #: When it is sent or retried; only of waiting ones.
+    due_at: datetime | None
+    #: When it was sent or given up, or since when it is dead.
+    ended_at: datetime | None
+    #: Why its last try failed, or what became of it.
+    outcome: str | None
 
 
 class LeaseView(NamedTuple):
     """A claimed item: `run` is the handle, the right to write; `fence` is the run's number.
 
-    In JSON the handle is there under its own name too. An external run has no lease: both spans are null, and
-    so is `expires_at` unless the item has a timeout.
+    JSON also has the handle as `handle`. An external run has no lease: both spans are null, and so is
+    `expires_at` unless the item has a timeout.
     """
 
     run: str
     fence: int
     expires_at: datetime | None
-    #: How long a renewal keeps it.
+    #: The span of a renewal.
     lease_s: float | None
     renew_within_s: float | None
     item: ItemView
     messages: tuple[MessageView, ...]
-    #: How long the call had waited before the claim: the lease began no earlier.
+    #: How long the call waited before the claim. The lease began no earlier.
     waited_s: float = 0.0
 
     @property
@@ -111,6 +155,11 @@ class RefusalView(Record):
     code: str
     message: str
     hint: str
+    cures: tuple[Cure, ...] = ()
+
+    def error(self) -> InterlockError:
+        """The refusal as an exception."""
+        return refusal_error(self.code, self.message, self.hint, self.cures)
 
 
 class RunView(NamedTuple):
@@ -127,7 +176,7 @@ class RunView(NamedTuple):
     unread: int = 0
     #: The item made from messages that this run did not read.
     follow_up: int | None = None
-    #: That item waits for a person: too many wake-ups in a row came from nobody else.
+    #: The follow-up waits for a person: it hit the wake-up limit.
     loop: bool = False
 
     @property
@@ -140,7 +189,7 @@ class RunView(NamedTuple):
 
     @property
     def followed_up(self) -> str:
-        """What the messages became that the run ended without reading; empty if there were none."""
+        """What became of the run's unread messages; empty if there were none."""
         if self.follow_up is None:
             return ""
         waits = ", which waits for a person (loop)" if self.loop else ""
@@ -170,7 +219,7 @@ class BlockView(Record):
 
 
 class GateView(Record):
-    """The gate of a lane: while it is shut, nothing there starts but exempt types."""
+    """The gate of a lane: while it is shut, only exempt types start there."""
 
     lane: str
     #: The lane of the series that opens and shuts it.
@@ -180,16 +229,16 @@ class GateView(Record):
     exempt: tuple[str, ...]
     #: Since when it is open or shut.
     since: datetime
-    #: The run that goes on there and is not exempt. A shut gate has asked it to stop; once there is none,
-    #: there is none until the gate opens.
+    #: The current run on the lane that is not exempt. A shut gate has asked it to stop. Without one, none #:
+    #: starts until the gate opens.
     run: int | None = None
-    #: Only in the answer to `set_gate`: why it was not opened. Another lane of the series, which is open or
-    #: where a run goes on, or the lane of the series, whose run is not the one that was named.
+    #: Only in the answer to `set_gate`: the lane that keeps the gate shut. It is another lane of the series
+    #: that is open or has a current run, or the lane of the series if it has another run than the named one.
     waits_for: str | None = None
 
 
 class HoldView(Record):
-    """How a hold ended: the item and run that ran last or, if skipped, the ones that got its message."""
+    """How a hold ended: its last item and run or, if skipped, those that got its message."""
 
     #: `ran` or `skipped`.
     status: str
@@ -215,7 +264,7 @@ class EndedRunView(Record):
 
 
 class RecentRunView(Record):
-    """A run that goes on, or ended lately; of whichever item."""
+    """A current or recently ended run of any item."""
 
     run: int
     item: int
@@ -226,8 +275,10 @@ class RecentRunView(Record):
     reason: str
     started_at: datetime
     ended_at: datetime | None
-    #: What became of its item; null if that is not known any more.
+    #: The status of its item; null if no longer known.
     item_status: str | None
+    #: When its item was added; null if not known.
+    item_added_at: datetime | None = None
 
 
 class EventView(Record):
@@ -252,24 +303,24 @@ class WorkflowRunView(Record):
     name: str
     attempt: int
     status: str
-    #: Null while it goes on.
+    #: Null while it is current.
     conclusion: str | None
     #: Its page, with its logs.
     url: str
     #: Where programs get the logs.
     logs_url: str
-    #: Until when GitHub keeps them, unless its default was changed.
+    #: When GitHub deletes them, by its default.
     logs_expire_at: datetime
     #: `{"name", "url", "expires_at"}` each.
     artifacts: tuple[Mapping[str, Any], ...]
 
 
 class LinkView(Record):
-    """A pull request, or a commit in none, that comes from a run, and how it fares."""
+    """A pull request made by a run, or a commit without one, and its state."""
 
     run: int
     repository: str
-    #: Null of a commit in no pull request.
+    #: Null for a commit without a pull request.
     pull_request: int | None
     #: Its newest commit.
     commit: str
@@ -277,15 +328,30 @@ class LinkView(Record):
     url: str
     #: How it was found: `trailer`, `branch`, or `closes` if it closes the issue that the run worked on.
     how: str
-    #: `open`, `merged` or `closed`; null of a commit.
+    #: `open`, `merged` or `closed`; null for a commit.
     outcome: str | None
-    #: `pending`, `success`, `failure` or `cancelled`; null if nothing checks it, or nobody knows.
+    #: `pending`, `success`, `failure` or `cancelled`; null if it has no checks, or they are unknown.
     ci_outcome: str | None
     ci_why: str
-    #: Since when its checks say that.
+    #: When the checks got this outcome.
     ci_since: datetime
-    #: Those of its newest commit.
+    #: The workflow runs of its newest commit.
     workflow_runs: tuple[WorkflowRunView, ...]
+
+
+class BriefView(Record):
+    """An item beside the one that is shown."""
+
+    id: int
+    status: str
+    #: Whether it waits for a person's answer.
+    asking: bool
+    title: str
+    agent: str | None
+    run: int | None
+    created_at: datetime
+    #: The item that took it in.
+    absorbed_by: int | None
 
 
 class ShowView(Record):
@@ -296,30 +362,114 @@ class ShowView(Record):
     messages: tuple[MessageView, ...]
     events: tuple[EventView, ...]
     why: str
-    #: What its runs have become at GitHub; the newest first.
+    #: The pull requests and commits of its runs, newest first.
     links: tuple[LinkView, ...] = ()
+    #: What to do about `why`, the best cure first.
+    hint: str = ""
+    cures: tuple[Cure, ...] = ()
+    #: The items that its messages came from: coalesced into it, superseded by it, or ended before a run read
+    #: them. The oldest first, at most 100.
+    inputs: tuple[BriefView, ...] = ()
+    #: The item that took this one in.
+    absorber: BriefView | None = None
+    #: The owner of its lane and the first of the line, at most 20.
+    line: tuple[BriefView, ...] = ()
+    #: What keeps it from starting, its own blocks and those of its lane.
+    blocks: tuple[BlockView, ...] = ()
+    #: The last message that its current run was handed, and the last that the run has confirmed.
+    delivered: int = 0
+    seen: int = 0
+    #: The version of the item, for an edit that must not overwrite another's.
+    version: str = ""
 
 
 class WhyView(Record):
-    """What an item waits for and what will move it, as the store is now."""
+    """What an item waits for and what will move it, by the store's present state."""
 
     item: ItemView
-    #: One sentence, made of the next two.
+    #: One sentence, made of the next two fields.
     why: str
     #: What it waits for.
     state: str
     #: What moves it next.
     next: str
-    #: Whether it is ready and yet nobody can start it.
+    #: Whether it is ready but cannot be started.
     hindered: bool
     #: What becomes of the item's lane; null unless the item holds one.
     lane: str | None
-    #: How its newest pull request fares, in a sentence; null without one.
+    #: A sentence about its newest pull request; null without one.
     ci: str | None = None
+    #: What to do about it, the best cure first.
+    hint: str = ""
+    cures: tuple[Cure, ...] = ()
+
+
+class AttentionKind(StrEnum):
+    """What needs a person, and what is stuck."""
+
+    QUESTION = "question"
+    WAKE_UP_LOOP = "wake_up_loop"
+    DEAD_LETTER = "dead_letter"
+    EFFECTS = "effects"
+    SILENT_RUN = "silent_run"
+    PAUSED_AGENT = "paused_agent"
+    QUOTA_LIMIT = "quota_limit"
+    ABSENT_AGENT = "absent_agent"
+    UNKNOWN_AGENT = "unknown_agent"
+    PAUSED_PROJECT = "paused_project"
+    GATE = "gate"
+    EDIT_DEADLINE = "edit_deadline"
+    PAUSED_PLAN = "paused_plan"
+    BLOCK = "block"
+
+
+class ConcernView(Record):
+    """One thing that needs a person or is stuck."""
+
+    kind: str
+    sentence: str
+    hint: str = ""
+    #: What to do about it, the best cure first.
+    cures: tuple[Cure, ...] = ()
+    item: BriefView | None = None
+    lane: str | None = None
+    agent: str | None = None
+    plan: int | None = None
+    #: Since when, and until when it lasts at most.
+    since: datetime | None = None
+    until: datetime | None = None
+    #: The question, or the error of a dead letter's last run.
+    said: str | None = None
+
+
+class AttentionView(Record):
+    """What needs a person, and what is stuck, by kind."""
+
+    needs: tuple[ConcernView, ...]
+    stuck: tuple[ConcernView, ...]
+    #: How many of each kind there are, counted to 100.
+    counts: Mapping[str, int]
+
+
+class TrendView(Record):
+    """The numbers at one minute. Counts are of the time since the minute before; null if that is unknown."""
+
+    at: datetime
+    #: Items that can be claimed.
+    ready: int
+    #: Items that wait for a time, for tasks or for their lane.
+    waiting: int
+    running: int
+    #: How long the oldest ready item had waited.
+    oldest_ready_s: float
+    arrivals: int | None
+    claims: int | None
+    completions: int | None
+    failures: int | None
 
 
 class AgentView(Record):
-    """An agent: what it can do, and how much it does now."""
+    """An agent: what it can do, and its current load."""
 
     name: str
     key: str
@@ -328,7 +478,7 @@ class AgentView(Record):
     labels: tuple[str, ...]
     paused: bool
     paused_reason: str | None
-    #: It starts nothing until then, because a run of it has met a limit from outside.
+    #: It starts nothing until then, because one of its runs hit a quota limit.
     walled_until: datetime | None
     wall_reason: str | None
     #: The pool whose capacity it shares.
@@ -339,6 +489,16 @@ class AgentView(Record):
     last_seen_at: datetime | None
     #: How long it may make no claim before its items can be overtaken; 0: for ever.
     overtake_after_s: float
+
+
+class UnknownAgentView(Record):
+    """A name that items give and no agent has."""
+
+    name: str
+    #: Items in a queue or in the line of a lane that name it, counted to 1,000 in each.
+    items: int
+    #: The known agent that the name probably means.
+    near: str | None
 
 
 class PoolView(Record):
@@ -360,10 +520,12 @@ class LaneView(Record):
     waiting: int
     #: The first of the line, at most 20.
     line: tuple[int, ...]
-    #: Why it cannot be read (only in git, where people can break it by hand); it counts as held.
+    #: Why it cannot be read; it then counts as held. Only in git, where people can break it by hand.
     unreadable: str | None = None
     #: Its gate, if it has one.
     gate: GateView | None = None
+    #: When the oldest item of `line` was added.
+    waiting_since: datetime | None = None
 
 
 class StatsBy(StrEnum):
@@ -422,24 +584,24 @@ class StatsView(Record):
     overtaken: int
     duplicates: int
     rejected: int
-    #: In observe mode: what enforcing would have done, by reason.
+    #: In observe mode: what enforce mode would have done, by reason.
     would_have: Mapping[str, int]
-    #: What the groups are, if any were asked for; those with the most claims come first.
+    #: The groups, if requested; the most claims first.
     by: str | None = None
     groups: tuple[GroupView, ...] = ()
 
 
 class SampleView(Record):
-    """One number of a metric."""
+    """One sample of a metric."""
 
-    #: Behind the metric's name: `_total`, `_bucket`, `_sum`, `_count` or nothing.
+    #: The suffix of the metric's name: `_total`, `_bucket`, `_sum`, `_count` or empty.
     suffix: str
     labels: Mapping[str, str]
     value: float
 
 
 class MetricView(Record):
-    """One family of numbers, as Prometheus takes them."""
+    """One metric family, in Prometheus' sense."""
 
     name: str
     #: `counter`, `gauge` or `histogram`.
@@ -464,18 +626,20 @@ class CheckView(Record):
     name: str
     ok: bool
     detail: str
+    #: A hint, if the invariant is broken.
     mend: str = ""
+    cures: tuple[Cure, ...] = ()
 
 
 class WorkerView(Record):
-    """A worker that was seen lately."""
+    """A recently seen worker."""
 
     name: str
     host: str
     pid: int
     folder: str
     agent: str
-    #: How many runs it may have at once, and how many it had when it was seen last.
+    #: How many runs it may have at once, and how many it had when last seen.
     slots: int
     runs: int
     since: datetime
@@ -485,21 +649,21 @@ class WorkerView(Record):
 
 
 class NoticeView(Record):
-    """An event that a user's command must be told of, leased to whoever runs it."""
+    """An event that starts a user's command, leased to the process that runs it."""
 
-    #: The setting that has the command.
+    #: The setting with the command.
     name: str
     event: EventView
     item: ItemView | None
-    #: Which try of the command for this event it is, from 1.
+    #: The number of this attempt for the event, from 1.
     attempt: int
-    #: The mark before it, and the right to move that.
+    #: The mark before it, and the right to move the mark.
     after: int
     token: int
 
 
 class TokenView(Record):
-    """A token, with which a program on another machine is let in."""
+    """A token, which lets a program on another machine use the server."""
 
     id: str
     name: str
@@ -510,8 +674,16 @@ class TokenView(Record):
     #: As of a minute ago at most.
     last_used_at: datetime | None
     revoked_at: datetime | None
-    #: The token itself, in the answer that makes it.
+    #: The token itself; only in the answer to its creation.
     token: str | None = None
+
+
+class LinkToSignIn(Record):
+    """A one-time link to the dashboard."""
+
+    #: To be appended to the server's address.
+    path: str
+    expires_s: float
 
 
 class ItemFilter(Record):
@@ -523,12 +695,19 @@ class ItemFilter(Record):
     agent: str | None = None
     project: str | None = None
     type: str | None = None
-    #: Only items that wait for the answer of a person.
+    #: Only items of one of these types.
+    types: tuple[str, ...] = ()
+    #: Only items that need this label. Searches the newest 10,000 items of each status.
+    label: str | None = None
+    #: Only items with this part in their title, lane, agent or dedupe key. ASCII letters match in either
+    #: case. Searches the newest 10,000 items of each status.
+    text: str | None = None
+    #: Only items that wait for a person's answer.
     asking: bool = False
-    #: Only items whose newest pull request's checks say this, or `none`; ended ones as well. Among the newest
-    #: 10,000 links to pull requests and commits, or with `none` among the newest 10,000 items.
+    #: Only items whose newest pull request has this outcome of its checks, or `none`; also ended items.
+    #: Searches the newest 10,000 links to pull requests and commits, or with `none` the newest 10,000 items.
     ci: str | None = None
-    #: Only items that arrived before this one: the page before the one that begins with it.
+    #: Only items that arrived before this one, for the previous page.
     before: int | None = None
     limit: int = 100
 
@@ -541,13 +720,33 @@ class Report(NamedTuple):
     #: JSON text, stored with the run.
     result: str | None = None
     error: str | None = None
-    #: False: fail for good even if attempts are left.
+    #: False: fail for good, even with attempts left.
     retry: bool = True
-    #: With a release: a limit from outside that the run has met.
-    wall: Wall | None = None
-    #: With a release: a fault of the set-up, which is in `error`, met the run. The item waits this long and
+    #: With a release: the quota limit that the run hit.
+    wall: QuotaLimit | None = None
+    #: With a release: a set-up fault, described in `error`, stopped the run. The item waits this long and
     #: keeps its lane; neither an attempt nor a release is counted.
     fault_s: float | None = None
+
+
+class NextWish(NamedTuple):
+    """What an agent claims in the transaction that ends its runs."""
+
+    #: Null: the agent of the first of these runs.
+    agent: str | None = None
+    types: Sequence[str] = ()
+    labels: Sequence[str] = ()
+    limit: int = 1
+    lease_s: float | None = None
+    worker: str | None = None
+
+
+class DoneView(NamedTuple):
+    """The answer to done with a wish. That there are no leases does not mean that there is no work: `next`
+    looks further."""
+
+    runs: list[RunView]
+    leases: list[LeaseView]
 
 
 class LaneService(Protocol):
@@ -602,7 +801,9 @@ class LaneService(Protocol):
 
     def cancel(self, item: int, *, why: str, by: str = "", force: bool = False) -> ChangeView: ...
 
-    def lanes(self, *, prefix: str = "", limit: int = 100) -> list[LaneView]: ...
+    def lanes(
+        self, *, prefix: str = "", after: str = "", number: int | None = None, limit: int = 100
+    ) -> list[LaneView]: ...
 
     def set_gate(
         self,
@@ -618,7 +819,9 @@ class LaneService(Protocol):
 
     def remove_gate(self, lane: str, *, why: str, by: str = "") -> bool: ...
 
-    def gates(self, *, series: str | None = None, limit: int = 100) -> list[GateView]: ...
+    def gates(
+        self, *, series: str | None = None, lane: str | None = None, limit: int = 100
+    ) -> list[GateView]: ...
 
     def modes(self) -> list[ModeRule]: ...
 
@@ -627,7 +830,14 @@ class LaneService(Protocol):
     def on_lane(self, lane: str) -> list[ItemView]: ...
 
     def recent_runs(
-        self, *, lane: str | None = None, worker: str = "", limit: int = 1_000
+        self,
+        *,
+        lane: str | None = None,
+        agent: str | None = None,
+        worker: str = "",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 1_000,
     ) -> list[RecentRunView]: ...
 
     def why(self, item: int) -> WhyView: ...
@@ -636,15 +846,27 @@ class LaneService(Protocol):
 
     def doctor(self) -> list[CheckView]: ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the database connections."""
 
 
 class Service(LaneService, PlanService, SeriesService, Protocol):
-    """One function per use case. `by` is the operator, for the history."""
+    """One function per operation. `by` is the operator, for the history."""
+
+    @overload
+    def done(self, reports: Sequence[Report]) -> list[RunView]: ...
+    @overload
+    def done(self, reports: Sequence[Report], *, next: NextWish) -> DoneView: ...
+    def done(
+        self,
+        reports: Sequence[Report],
+        *,
+        next: NextWish | None = None,  # noqa: A002  (as requests name it)
+    ) -> list[RunView] | DoneView: ...
 
     def external(self, *, limit: int = 100) -> list[ItemView]: ...
 
-    def take_back(self, item: int, *, why: str, by: str = "") -> ChangeView: ...
+    def take_back(self, item: int, *, why: str, by: str = "", run: int | None = None) -> ChangeView: ...
 
     def ask(
         self, run: str, question: str, *, timeout_s: float = QUESTION_TIMEOUT_S, yield_lane: bool = False
@@ -668,6 +890,14 @@ class Service(LaneService, PlanService, SeriesService, Protocol):
 
     def owed_to_github(self) -> OwedView: ...
 
+    def effects(
+        self, *, status: str = EffectStatus.WAITING, after: str | None = None, limit: int = 100
+    ) -> list[OutboxEffectView]: ...
+
+    def retry_effects(self, effects: Sequence[str] = ()) -> int: ...
+
+    def drop_effects(self, effects: Sequence[str], *, why: str, by: str = "") -> int: ...
+
     def item_of(self, handle: str) -> int: ...
 
     def unwanted(self, run: str) -> str | None: ...
@@ -684,11 +914,27 @@ class Service(LaneService, PlanService, SeriesService, Protocol):
         item: int | None = None,
         lane: str | None = None,
         newest: bool = False,
+        before: int | None = None,
+        kinds: Sequence[str] = (),
+        agent: str | None = None,
+        run: int | None = None,
     ) -> list[EventView]: ...
 
     def follow(self, *, after: int | None = None) -> Iterator[EventView]: ...
 
     def stats(self, *, window_s: float = 3600.0, by: str | None = None) -> StatsView: ...
+
+    def trend(self, *, minutes: int = 60) -> list[TrendView]: ...
+
+    def attention(self) -> AttentionView: ...
+
+    def upcoming(self, *, limit: int = 10) -> list[WhyView]: ...
+
+    def demo(self) -> DemoView: ...
+
+    def start_demo(self) -> DemoView: ...
+
+    def stop_demo(self) -> DemoView: ...
 
     def metrics(self) -> list[MetricView]: ...
 
@@ -710,6 +956,8 @@ class Service(LaneService, PlanService, SeriesService, Protocol):
     def remove_agent(self, name: str, *, by: str = "") -> str: ...
 
     def near_agent(self, name: str) -> str | None: ...
+
+    def unknown_agents(self, *, limit: int = 100) -> list[UnknownAgentView]: ...
 
     def pools(self) -> list[PoolView]: ...
 
@@ -748,7 +996,7 @@ class Service(LaneService, PlanService, SeriesService, Protocol):
         by: str = "",
     ) -> list[str]: ...
 
-    def blocks(self, *, limit: int = 100) -> list[BlockView]: ...
+    def blocks(self, *, lane: str | None = None, limit: int = 100) -> list[BlockView]: ...
 
     def sweep(self) -> SweepView: ...
 
@@ -774,26 +1022,70 @@ class Service(LaneService, PlanService, SeriesService, Protocol):
 
     def revoke_token(self, token: str) -> TokenView: ...
 
+    def sign_in_link(self, *, caller: str = "") -> LinkToSignIn: ...
 
-def to_json(value: Any) -> Any:
-    """As JSON values: records and dataclasses as objects, times as UTC ISO 8601, enums as their text."""
-    if isinstance(value, Record):
-        return {name: to_json(getattr(value, name)) for name in value.PARTS}
-    if isinstance(value, LeaseView | RunView):
-        named = {name: to_json(getattr(value, name)) for name in value._fields}
-        return {"run": value.run, "handle": value.handle, **named}
-    if isinstance(value, tuple) and (parts := getattr(value, "_fields", None)) is not None:
-        return {name: to_json(part) for name, part in zip(parts, value, strict=True)}
-    if isinstance(value, ItemView):
-        return {name: to_json(getattr(value, name)) for name in ItemView.FIELDS}
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, Mapping):
-        return {str(k): to_json(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_json(v) for v in value]
-    if (fields := getattr(value, "__dataclass_fields__", None)) is not None:
-        return {name: to_json(getattr(value, name)) for name in fields}
-    return value
+
+#: What JSON has as it is.
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+_Writer = Callable[[Any, Spelling | None], Any]
+
+
+def to_json(value: Any, spelling: Spelling | None = None) -> Any:
+    """As JSON values: records and dataclasses as objects, times as UTC ISO 8601, enums as their text.
+
+    With a shell's notation for cures, `hint` has the advice and the cures as calls of that shell.
+    """
+    kind: Any = type(value)
+    return value if kind in _PLAIN else _writer(kind)(value, spelling)
+
+
+@cache
+def _writer(kind: type) -> _Writer:
+    """The function that makes JSON values of a type: it is looked for once."""
+    if issubclass(kind, Record):
+        return _record_writer(kind)
+    if issubclass(kind, LeaseView | RunView):
+        fields = kind._fields
+        return lambda value, spelling: {
+            "run": value.run,
+            "handle": value.handle,
+            **_parts(value, fields, spelling),
+        }
+    if issubclass(kind, tuple) and (names := getattr(kind, "_fields", None)) is not None:
+        return lambda value, spelling: _parts(value, names, spelling)
+    if issubclass(kind, ItemView):
+        return lambda value, _: _parts(value, ItemView.FIELDS, None)
+    if issubclass(kind, datetime):
+        return lambda value, _: (
+            value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        )
+    if issubclass(kind, Enum):
+        return lambda value, _: value.value
+    if issubclass(kind, Mapping):
+        return lambda value, spelling: {str(k): to_json(v, spelling) for k, v in value.items()}
+    if issubclass(kind, list | tuple):
+        return lambda value, spelling: [to_json(v, spelling) for v in value]
+    if (parts := getattr(kind, "__dataclass_fields__", None)) is not None:
+        return lambda value, _: _parts(value, parts, None)
+    return lambda value, _: value
+
+
+def _record_writer(kind: type[Record]) -> _Writer:
+    told = "mend" if "mend" in kind.PARTS else "hint"
+    if "cures" not in kind.PARTS:
+        return lambda value, spelling: _parts(value, kind.PARTS, spelling)
+
+    def write(value: Any, spelling: Spelling | None) -> Any:
+        found = _parts(value, kind.PARTS, spelling)
+        if spelling is not None:
+            found[told] = hint(found[told], value.cures, spelling)
+        return found
+
+    return write
+
+
+def _parts(value: Any, names: Iterable[str], spelling: Spelling | None) -> dict[str, Any]:
+    return {
+        name: part if type(part := getattr(value, name)) in _PLAIN else to_json(part, spelling)
+        for name in names
+    }

@@ -1,4 +1,4 @@
-"""The numbers of a store in Prometheus' own format."""
+"""The metrics of a store in Prometheus' format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interlock.service.contract import MetricView
 
 
 class Families(Collector):
-    """Metrics that were read, for a registry."""
+    """Metrics already read, for a registry."""
 
     def __init__(self, found: Iterable[MetricView]) -> None:
         self._found = found
@@ -26,7 +26,7 @@ class Families(Collector):
 
 
 def text_of(found: Iterable[MetricView]) -> str:
-    """Metrics as Prometheus reads them from a file."""
+    """Metrics in the format of a Prometheus text file."""
     registry = CollectorRegistry()
     registry.register(Families(found))
     return generate_latest(registry).decode()

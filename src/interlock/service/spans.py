@@ -1,17 +1,19 @@
-"""Spans for OpenTelemetry, recorded when they are over. Only whoever traces imports its SDK."""
+"""Spans for OpenTelemetry, recorded when they end. The SDK is imported only if tracing is enabled."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from itertools import islice
 from typing import Any
 
+from interlock.core import tracing
 from interlock.core.errors import InvalidInput
 from interlock.core.row import NamedTuple
-from interlock.core.tracing import Context
+from interlock.core.tracing import TraceContext
 
-#: How many spans wait to be sent; beyond that the oldest go.
+#: The most spans that wait to be sent; beyond that the oldest are dropped.
 WAITING_MAX = 10_000
 #: How many are sent at once.
 BATCH = 500
@@ -22,34 +24,34 @@ About = Mapping[str, str | int | float | bool | None]
 
 
 class Span(NamedTuple):
-    """Something that took its time. Times are microseconds since 1970."""
+    """A span of time. Times are microseconds since 1970."""
 
     name: str
-    context: Context
-    #: The id of the span that it is part of; empty: it is the root.
+    context: TraceContext
+    #: The id of the parent span; empty for the root.
     parent: str
     start_us: int
     end_us: int
     attributes: About
     #: `internal`, `server`, `client`, `producer` or `consumer`.
     kind: str = "internal"
-    #: What went wrong; empty if nothing did.
+    #: The error, if any.
     error: str = ""
-    #: Other spans that it has to do with.
-    links: tuple[Context, ...] = ()
+    #: Links to related spans.
+    links: tuple[TraceContext, ...] = ()
 
 
 class Spans:
-    """Where spans go, as the environment says."""
+    """The exporter of spans that the environment names."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         try:
-            from opentelemetry.sdk.resources import Resource  # noqa: PLC0415  (only whoever traces pays for it)
+            from opentelemetry.sdk.resources import Resource  # noqa: PLC0415  (only where tracing is enabled)
 
             self._exporter = _exporter(environ)
         except ImportError as missing:
             raise InvalidInput(
-                f"The environment asks for traces, and {missing.name} is not installed.", _INSTALL
+                f"Tracing is enabled, but {missing.name} is not installed.", _INSTALL
             ) from None
         named = bool(environ.get("OTEL_SERVICE_NAME"))
         named = named or "service.name=" in environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
@@ -61,24 +63,24 @@ class Spans:
         self._waiting.append(span)
 
     def flush(self) -> bool:
-        """Send what waits; false, and it goes on waiting, if that did not work."""
+        """Send the waiting spans; false if that failed, and they keep waiting."""
         while self._waiting:
             batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
             if not self.send(batch):
-                room = WAITING_MAX - len(self._waiting)  # what came meanwhile is newer
+                room = WAITING_MAX - len(self._waiting)  # spans added meanwhile are newer
                 self._waiting.extendleft(islice(reversed(batch), room))
                 return False
         return True
 
     def send(self, spans: Iterable[Span]) -> bool:
-        """Send spans now; whether they arrived."""
+        """Send spans now. Returns whether they arrived."""
         from opentelemetry.sdk.trace.export import SpanExportResult  # noqa: PLC0415
 
         made = [self._made(span) for span in spans if span.context.sampled]
         return not made or self._exporter.export(made) is SpanExportResult.SUCCESS
 
     def reach(self) -> bool:
-        """Whether whoever takes spans answers: it takes a message without any, by the rules of OTLP."""
+        """Whether the collector answers: OTLP requires it to accept a request without spans."""
         from opentelemetry.sdk.trace.export import SpanExportResult  # noqa: PLC0415
 
         return self._exporter.export([]) is SpanExportResult.SUCCESS
@@ -107,7 +109,25 @@ class Spans:
         )
 
 
-def _context(context: Context) -> Any:
+@contextmanager
+def open_spans(
+    environ: Mapping[str, str], tell: Callable[[str], None] = lambda _: None
+) -> Iterator[Spans | None]:
+    """The exporter, if tracing is enabled; if it cannot be created, `tell` is called with the reason."""
+    if not tracing.wanted(environ):
+        yield None
+        return
+    try:
+        spans = Spans(environ)
+    except InvalidInput as error:
+        tell(str(error))
+        yield None
+        return
+    with closing(spans):
+        yield spans
+
+
+def _context(context: TraceContext) -> Any:
     from opentelemetry.trace import SpanContext, TraceFlags  # noqa: PLC0415
 
     flags = TraceFlags(TraceFlags.SAMPLED if context.sampled else TraceFlags.DEFAULT)
@@ -123,7 +143,7 @@ def _exporter(environ: Mapping[str, str]) -> Any:
         return ConsoleSpanExporter()
     if name != "otlp" or (protocol or "http/protobuf") != "http/protobuf":
         raise InvalidInput(
-            f"Traces are not sent by {protocol if name == 'otlp' else name}.",
+            f"Unsupported trace exporter: {protocol if name == 'otlp' else name}.",
             "Use OTEL_TRACES_EXPORTER=otlp with OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf, or console.",
         )
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415

@@ -1,8 +1,8 @@
-"""Values as JSON and back, by their types: what a server and its clients send each other.
+"""Conversion between values and JSON, by type, for servers and clients.
 
-`to_json` of the contract writes; here it is read. A reader is made from a type's annotations when it is first
-needed. Whoever answers may know more fields than whoever asked: an answer's unknown fields are passed over,
-and those that are missing get their defaults. In a request an unknown field is a mistake.
+`to_json` of the contract writes; this module reads. A reader is made from a type's annotations at first use.
+A server may know more fields than its client: unknown fields of an answer are ignored, and missing ones get
+their defaults. In a request an unknown field is a mistake.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from interlock.core.errors import InvalidInput
 from interlock.core.record import Record
-from interlock.service.itemview import ItemView
+from interlock.service.item_view import ItemView
 
 Reader = Callable[[Any, str], Any]
 
-_PLAIN = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+_PLAIN = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 class SentItem(ItemView):
-    """An item as a server has sent it: its fields are read from the JSON on access."""
+    """An item from a server. Its fields are read from the JSON on access."""
 
     __slots__ = ("_values",)
 
@@ -60,13 +60,13 @@ def _item_fields() -> dict[str, Reader]:
 
 
 def read(kind: Any, value: Any, *, what: str = "", strict: bool = False) -> Any:
-    """The value of a type that a JSON value stands for; `InvalidInput` if it cannot be one."""
+    """The value of a type from its JSON; `InvalidInput` if it does not fit."""
     return reader(kind, strict=strict)(value, what)
 
 
 @cache
 def reader(kind: Any, *, strict: bool = False) -> Reader:
-    """What reads values of a type. `what` names the place in a mistake."""
+    """The reader of a type. `what` names the place in a mistake."""
     origin, args = get_origin(kind), get_args(kind)
     if kind is Any or kind is object:
         return lambda value, _: value
@@ -91,7 +91,13 @@ def reader(kind: Any, *, strict: bool = False) -> Reader:
     return _parts(kind, strict=strict)
 
 
-def parts_of(kind: Any) -> dict[str, Any]:
+def is_record(kind: Any) -> bool:
+    """Whether it is a type with named parts."""
+    return isinstance(kind, type) and issubclass(kind, Record)
+
+
+@cache
+def parts_of(kind: Any) -> Mapping[str, Any]:
     """The parts of a record or named tuple by name, with their types."""
     names = kind.PARTS if issubclass(kind, Record) else kind._fields
     hints = get_type_hints(kind)
@@ -121,7 +127,7 @@ def _plain(kind: type) -> Reader:
 
 
 def _storable(kind: type) -> Reader:
-    """What reads a number or a text that every store can keep."""
+    """A reader of a number or a string that every store can keep."""
     plain = _plain(kind)
 
     def read_number(value: Any, what: str) -> Any:
@@ -217,9 +223,13 @@ def _enum(kind: type[Enum]) -> Reader:
 def _parts(kind: Any, *, strict: bool) -> Reader:
     readers = {name: reader(part, strict=strict) for name, part in parts_of(kind).items()}
     needed = {name for name in readers if is_needed(kind, name)}
+    # A server renders the cures into the hint, and also sends the advice alone.
+    hint = ("mend" if "mend" in readers else "hint") if "cures" in readers else None
 
     def read_parts(value: Any, what: str) -> Any:
         given = _object(value, what)
+        if hint is not None and "advice" in given:
+            given = {**given, hint: given["advice"]}
         known = {name: each(given[name], f"{what}.{name}") for name, each in readers.items() if name in given}
         if strict:
             check_fields(what, given, readers, needed)
@@ -238,23 +248,23 @@ def check_fields(
     for name in given:
         if name not in known:
             raise InvalidInput(
-                f"{place}has an unknown field {name[:80]!r}.".strip(), f"Known are {', '.join(known)}."
+                f"{place}has an unknown field {name[:80]!r}.".strip(), f"Use {', '.join(known)}."
             )
     for name in sorted(needed - given.keys()):
-        raise InvalidInput(f"{place}misses the field {name}.", "Every field without a default is needed.")
+        raise InvalidInput(f"{place}lacks the field {name}.", "Pass every field without a default.")
 
 
 def operation_name(kind: type) -> str:
-    """What an operation on a plan is called, as in a plan file: `add_task` for `AddTask`."""
+    """The name of an operation in a plan file: `add_task` for `AddTask`."""
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in kind.__name__).lstrip("_")
 
 
 def read_operation(value: Any, what: str) -> Any:
-    """An operation on a plan, which `op` names, with the parts of its type."""
-    from interlock.core.plans.model import Operation  # noqa: PLC0415  (for plans alone)
+    """An operation on a plan, named by `op`, with the fields of its type."""
+    from interlock.core.plans.model import EditOperation  # noqa: PLC0415  (for plans alone)
 
     given = dict(_object(value, what))
-    kinds = {operation_name(kind): kind for kind in get_args(Operation)}
+    kinds = {operation_name(kind): kind for kind in get_args(EditOperation)}
     name = given.pop("op", None)
     if name not in kinds:
         raise wrong(f"{what}.op", name, f"one of {', '.join(kinds)}")

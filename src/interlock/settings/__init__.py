@@ -1,8 +1,9 @@
 """The settings: `INTERLOCK_*` in the environment, then the repository's files, then the user's own file.
 
-A repository's files come from whoever wrote the repository: what could harm from there is withheld until the
-user trusts the file (`trust`, ADR 0026).
-Written by hand on purpose: the usual library takes longer to import than a whole command may take (ADR 0006).
+A repository's files come from its authors: harmful settings are withheld until the user trusts the file
+(`trust`, ADR 0026).
+This is hand-written on purpose: the usual library takes longer to import than a whole command may take
+(ADR 0006).
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from interlock.core import names, timing
-from interlock.core.absence import Absence
 from interlock.core.errors import InvalidInput, NotTrusted
 from interlock.core.model import Policy
 from interlock.core.policies import Policies
 from interlock.core.record import Record, replace
 from interlock.core.row import NamedTuple
+from interlock.core.store_outage import StoreOutage
 from interlock.settings import trust
 from interlock.settings.places import (
     DATABASE_NAME,
@@ -36,9 +37,9 @@ from interlock.settings.places import (
 )
 
 CONFIG_NAME = "config.toml"
-#: In the root of a repository, to be committed.
+#: The file in the root of a repository, to be committed.
 SHARED_NAME = "interlock.toml"
-#: Longer than any file of settings; a link to an endless device ends here too.
+#: Longer than any settings file. The limit also stops reads of a link to an endless device.
 FILE_MAX_BYTES = 1 << 20
 #: SIGINT, 7.5 s, SIGTERM, 2.5 s, SIGKILL: a shorter grace would revoke a run that is still ending.
 CANCEL_INTERRUPT_S, CANCEL_TERMINATE_S = 7.5, 2.5
@@ -46,16 +47,16 @@ CANCEL_LADDER_S = CANCEL_INTERRUPT_S + CANCEL_TERMINATE_S
 
 
 class FromRepository(Enum):
-    """Whether a repository's file may choose a setting before the user trusts the file."""
+    """Whether an untrusted repository file may set a setting."""
 
     YES = "yes"
-    #: If it names a place in the repository itself.
+    #: Only if the value is a path in the repository itself.
     INSIDE = "inside the repository"
     NO = "when trusted"
 
 
 class Setting(Record):
-    """One thing to choose. Its variable in the environment wins over the files."""
+    """One setting. Its environment variable takes precedence over the files."""
 
     description: str
     from_repository: FromRepository
@@ -99,17 +100,17 @@ def _number(
 
 
 class Withheld(NamedTuple):
-    """A setting that is not taken from a repository's file."""
+    """A setting in a repository's file that is ignored."""
 
     path: Path
     setting: str
     value: Any
-    #: The user's own file or the environment chooses another.
+    #: The user's own file or the environment sets another value.
     replaced: bool
 
 
 class TypeDefaults(Record):
-    """A table [types.NAME]: what `add` uses for items of that type where the caller gives nothing."""
+    """A table [types.NAME]: the defaults of `add` for items of that type."""
 
     lease_s: float | None = _number(
         None, names.LEASE_MIN_S, names.LEASE_MAX_S, "Lease of items of this type."
@@ -118,7 +119,7 @@ class TypeDefaults(Record):
         None,
         names.LEASE_MIN_S,
         names.TIMEOUT_MAX_S,
-        "Longest a run of this type may take, renewed or not.",
+        "Maximum time of a run of this type, renewed or not.",
     )
     max_attempts: int | None = _number(
         None, 1, names.ATTEMPTS_MAX, "Attempts before an item of this type is a dead letter.", whole=True
@@ -137,13 +138,13 @@ class TypeDefaults(Record):
 
 
 class Settings(Record):
-    """What this process uses, checked by `load`. Each field with a description is a setting."""
+    """The settings of this process, checked by `load`. Each field with a description is a setting."""
 
-    #: The directory that holds `.interlock`, and from which relative SQLite paths start.
+    #: The directory that contains `.interlock`; relative SQLite paths start there.
     root: Path
-    #: The directory of the default store and of the files of runs.
+    #: The directory of the default store and the files of runs.
     home: Path
-    #: Where an older version may have left the default store; None if another store is chosen.
+    #: Where an older version may have put the default store; None if another store is set.
     former: Path | None = None
     url: str = _text(
         f"The store. Default: the SQLite file {GIT_DIRECTORY}/{DATABASE_NAME} in .git, one for all worktrees;"
@@ -186,27 +187,27 @@ class Settings(Record):
         timing.WAKES_MAX,
         0,
         1_000_000,
-        "How many wake-ups or follow-ups in a row a lane may have that no person asked for; what would be the"
-        " next one waits for a person's message.",
+        "The most wake-ups or follow-ups in a row of a lane without a person's message. The next one waits"
+        " for a person.",
         whole=True,
     )
     busy_timeout_s: float = _number(
         30.0,
         0.0,
         600.0,
-        "How long to wait for another writer of the same SQLite file, for a PostgreSQL server that restarts,"
-        " and for the answer of one that says nothing (there at least 5 s).",
+        "How long to wait for a locked SQLite file or an unreachable PostgreSQL server. A server that accepts"
+        " the connection but does not answer is waited for at least 5 s.",
     )
     retention_s: float | None = _number(
         None,
         1.0,
         names.TIMEOUT_MAX_S * 1_000,
-        "How long items and plans are kept that have ended: sweeps let older ones go, with their runs,"
-        " messages and events. Dead letters stay. Default: for ever; 7776000 is 90 days.",
-        from_repository=FromRepository.NO,  # it deletes, perhaps in a store that other repositories share
+        "Retention of ended items and plans. Sweeps delete older ones, with their runs, messages and events."
+        " Dead letters stay. Default: for ever; 7776000 is 90 days.",
+        from_repository=FromRepository.NO,  # it deletes data, perhaps in a store shared by other repositories
     )
     poll_s: float = _number(
-        1.0, 0.01, 60.0, "How often a waiting claim looks again where no notification comes."
+        1.0, 0.01, 60.0, "The poll interval of a waiting claim where no notification comes."
     )
     git_lease_min_s: float = _number(
         900.0,
@@ -216,7 +217,7 @@ class Settings(Record):
         " clock, and every renewal is a push: go below the default only in tests.",
     )
     actor: str = _text(
-        "Who signs messages and operator commands when the caller names nobody. Default: the user's name."
+        "Who signs messages and operator commands when the caller names no author. Default: the user's name."
     )
     worktrees: str = _text(
         f"Where interlock work --worktree makes its worktrees. Default: {DIRECTORY}/worktrees, inside the"
@@ -230,9 +231,9 @@ class Settings(Record):
         FromRepository.INSIDE,
     )
     lane_fields: str = _text(
-        "Fields of a payload that name its issue or pull request, such as issueId, pull_request_number: where"
-        " a new item has no lane, the first of them that is there gives it one. Commas separate the names; a"
-        " dot leads into an object.",
+        "Payload fields with the number of the issue or pull request, such as issueId, pull_request_number."
+        " An item without a lane gets its lane from the first field present. Commas separate the names; a dot"
+        " leads into an object.",
         FromRepository.YES,
     )
     lane_repository_fields: str = _text(
@@ -240,7 +241,7 @@ class Settings(Record):
         FromRepository.YES,
     )
     series_mode: str = _text(
-        "How far the mutex of series has come: observe (the state issue and the metrics only), enforce"
+        "Rollout stage of series: observe (the state issue and the metrics only), enforce"
         " (default), or comment (enforce, with a comment for each promotion).",
         FromRepository.NO,
     )
@@ -253,7 +254,8 @@ class Settings(Record):
         "Whether a prefix makes another series: apart (default) or together.", FromRepository.YES
     )
     series_assignee: str = _text(
-        "Whom a promotion assigns. Default: copilot-swe-agent[bot]; none assigns nobody.", FromRepository.NO
+        "The account that a promotion assigns. Default: copilot-swe-agent[bot]; none: no account.",
+        FromRepository.NO,
     )
     series_workflow: str = _text(
         "A workflow that a promotion starts with the issue's number, instead of an assignment: the name of"
@@ -261,32 +263,30 @@ class Settings(Record):
         FromRepository.NO,
     )
     series_logins: str = _text(
-        "Whose assignments count as somebody's work on an issue of a series, separated by commas. Default:"
-        " everybody's.",
+        "Logins whose assignments count as work on a series, separated by commas. Default: all.",
         FromRepository.NO,
     )
     series_label: str = _text(
-        "The label that makes an issue a member of its series although its author may not write to the"
-        " repository, if somebody who may write set it. Default: rfc-series.",
+        "The label that admits an issue whose author has no write access to its series. An account with"
+        " write access must set it. Default: rfc-series.",
         FromRepository.NO,
     )
     series_unassigned: str = _text(
-        "What it means that somebody takes the assignment of the active issue away: released (default) or"
-        " kept.",
+        "What happens when the active issue is unassigned: released (default) or kept.",
         FromRepository.NO,
     )
     series_exempt: str | None = _text(
-        "Types of work that only look: a series never holds them back. Commas separate them. Default:"
+        "Types of read-only work, separated by commas: a series never holds them back. Default:"
         " issue_triage.",
         FromRepository.NO,
     )
     allowed_hosts: str = _text(
-        "The hosts by which a server may be asked for, without ports, separated by commas; * allows any."
+        "Host names that the server accepts, without ports, separated by commas; * allows any."
         " Default: localhost and its addresses where only this machine reaches the server, else any.",
     )
     trusted_proxies: str = _text(
-        "The addresses or networks of proxies in front of a server, separated by commas: whom a request comes"
-        " from is believed of them alone (X-Forwarded-For, X-Forwarded-Proto). Default: none.",
+        "Addresses or networks of trusted proxies, separated by commas. Only their X-Forwarded-For and"
+        " X-Forwarded-Proto headers are used. Default: none.",
     )
     on_dead_letter: tuple[str, ...] | None = _command(
         "The command that sweepers and workers run when an item failed for good: a list of arguments, without"
@@ -296,26 +296,26 @@ class Settings(Record):
     types: Mapping[str, TypeDefaults]
     #: The policies of the tables [types.NAME], [policies.lanes] and [policies.projects].
     policies: Policies
-    #: What a repository's file chose in vain, as nobody trusts it.
+    #: Ignored settings of an untrusted repository file.
     withheld: tuple[Withheld, ...] = ()
-    #: Who hears that the store is away.
-    absence: Absence | None = None
+    #: Called when the store becomes unreachable and when it is reachable again.
+    outage: StoreOutage | None = None
 
     @property
     def lanes(self) -> names.LaneFields:
-        """The fields of payloads that give items their lanes."""
+        """The payload fields that determine the lanes of items."""
         return names.LaneFields(listed(self.lane_fields), listed(self.lane_repository_fields))
 
     @property
     def timing(self) -> timing.Timing:
-        """The part that the rules use: each of its fields is a setting."""
+        """The part for the rules: each of its fields is a setting."""
         return timing.Timing(**{name: getattr(self, name) for name in timing.Timing.PARTS})
 
     def check_store(self) -> None:
-        """Raise if the repository names a store that is not trusted, and the user has chosen no other.
+        """Raise if the repository names an untrusted store and the user has set no other.
 
-        The default store instead would be a second one: who works there would not see who holds a lane in the
-        store that the others use.
+        Falling back to the default store would create a second store: its users would not see the holders of
+        lanes in the store of the others.
         """
         for held in self.withheld:
             if held.setting == "url" and not held.replaced:
@@ -325,14 +325,14 @@ class Settings(Record):
                     "Look at the file, then run interlock trust; or choose a store with INTERLOCK_URL.",
                 )
 
-    def unread(self, environ: Mapping[str, str]) -> tuple[str, ...]:
-        """Variables that begin with INTERLOCK_ and that nothing reads: most often a typo."""
+    def unknown_variables(self, environ: Mapping[str, str]) -> tuple[str, ...]:
+        """Unknown variables that begin with INTERLOCK_: usually typos."""
         known = {setting.env for setting in SETTINGS} | OTHER_VARIABLES
         return tuple(sorted(name for name in environ if name.startswith("INTERLOCK_") and name not in known))
 
 
 def _described(kind: type[Record]) -> tuple[Setting, ...]:
-    """The settings among the parts of a record, whose defaults they become."""
+    """The settings among the fields of a record. They become the defaults of these fields."""
     found = []
     for name in kind.PARTS:
         setting = vars(kind).get(name)
@@ -345,7 +345,7 @@ def _described(kind: type[Record]) -> tuple[Setting, ...]:
 #: Every setting, and the keys of a table [types.NAME]; reading, checking and the documentation use these.
 SETTINGS, TYPE_SETTINGS = _described(Settings), _described(TypeDefaults)
 
-#: Variables that are not settings: what a worker passes to its command, secrets, the switch for tracebacks.
+#: Variables that are not settings: a worker's variables for its command, secrets, the switch for tracebacks.
 OTHER_VARIABLES = frozenset(
     {
         "INTERLOCK_RUN",
@@ -372,15 +372,15 @@ OTHER_VARIABLES = frozenset(
 )
 
 
-def working_for(environ: Mapping[str, str]) -> str | None:
-    """The handle of the run that a process works for, if it works for one; the first of several."""
+def own_run(environ: Mapping[str, str]) -> str | None:
+    """The handle of the run that a process works for, if any; the first of several."""
     return next(iter(environ.get("INTERLOCK_RUN", "").split()), None)
 
 
 def load(
     *, url: str | None = None, environ: Mapping[str, str] | None = None, directory: Path | None = None
 ) -> Settings:
-    """Read the environment and the files; `url` wins over all of them."""
+    """Read the environment and the files. `url` takes precedence over all of them."""
     environ = os.environ if environ is None else environ
     if url is not None:
         names.check_text("url", url)
@@ -437,7 +437,7 @@ def load(
 
 
 def _user() -> str:
-    """The name of the user whom the environment does not name, as in a container or under cron."""
+    """The name of the user if the environment has none, as in a container or under cron."""
     import pwd  # noqa: PLC0415  (most environments name the user)
 
     try:
@@ -447,18 +447,18 @@ def _user() -> str:
 
 
 def own_file(environ: Mapping[str, str]) -> Path | None:
-    """The user's own file of settings, for every repository."""
+    """The user's own settings file, for every repository."""
     directory = trust.own_directory(environ, "XDG_CONFIG_HOME", ".config")
     return None if directory is None else directory / CONFIG_NAME
 
 
 def repository_files(root: Path) -> tuple[Path, Path]:
-    """The files of settings that a repository may have; the later one wins. git ignores the second."""
+    """The settings files that a repository may have. The second takes precedence, and git ignores it."""
     return root / SHARED_NAME, root / DIRECTORY / CONFIG_NAME
 
 
 def needing_trust(table: Mapping[str, Any], root: Path) -> tuple[str, ...]:
-    """The settings that are taken from a repository's file only if the user trusts it."""
+    """The settings in a repository's file that need the user's trust."""
     found = ((setting, table[setting.name]) for setting in SETTINGS if setting.name in table)
     return tuple(
         setting.name
@@ -469,7 +469,7 @@ def needing_trust(table: Mapping[str, Any], root: Path) -> tuple[str, ...]:
 
 
 def _is_inside(setting: Setting, value: str, root: Path) -> bool:
-    """Whether a value names a place in the repository, and not in the directory of git."""
+    """Whether a value is a path in the repository, outside the directory of git."""
     if setting.name == "url":
         if value.partition("://")[0].lower() != "sqlite":
             return False
@@ -487,10 +487,10 @@ def without_password(url: str) -> str:
 
 
 def sqlite_path(url: str, root: Path) -> Path:
-    """The file that a SQLite URL names: four slashes are absolute, three are relative to `root`.
+    """The file of a SQLite URL: with four slashes the path is absolute, with three it is relative to `root`.
 
-    People often write `sqlite:///srv/x.db` and mean four slashes: it is absolute if only that directory
-    exists.
+    People often write `sqlite:///srv/x.db` and mean four slashes. The path is absolute if only the absolute
+    directory exists.
     """
     text = url.partition("://")[2]
     if not text.startswith("/") or len(text) < 2 or not {"?", "#"}.isdisjoint(Path(text).name):
@@ -502,9 +502,9 @@ def sqlite_path(url: str, root: Path) -> Path:
 
 
 def read(path: Path) -> bytes:
-    """The content of a file of settings; nothing if there is none."""
+    """The content of a settings file; empty if it does not exist."""
     try:
-        number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not keep us waiting
+        number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not block us
     except (FileNotFoundError, NotADirectoryError):
         return b""
     except OSError as error:
@@ -516,7 +516,7 @@ def read(path: Path) -> bytes:
     finally:
         os.close(number)
     if not plain:
-        raise InvalidInput(f"{path} is no file of settings.", "Remove it, or put a small text file there.")
+        raise InvalidInput(f"{path} is not a settings file.", "Remove it, or put a small text file there.")
     return data
 
 
@@ -549,9 +549,7 @@ def _policies(tables: object, path: Path) -> dict[str, dict[str, Policy]]:
         raise InvalidInput(f"policies in {path} is not a table of tables.", "Write [policies.lanes].")
     for kind in tables:
         if kind not in _POLICIES:
-            raise InvalidInput(
-                f"[policies.{kind}] of {path} is unknown.", f"Known are {', '.join(_POLICIES)}."
-            )
+            raise InvalidInput(f"[policies.{kind}] of {path} is unknown.", f"Use {', '.join(_POLICIES)}.")
     return {
         kind: {
             _POLICIES[kind](name, path): _policy(value, f"[policies.{kind}] of {path}")
@@ -562,9 +560,9 @@ def _policies(tables: object, path: Path) -> dict[str, dict[str, Policy]]:
 
 
 def _lane_prefix(prefix: str, path: Path) -> str:
-    """As lanes are written; raises if no lane can begin with it."""
+    """The prefix in the notation of lanes; raises if no lane can begin with it."""
     reasons = []
-    for lane in (prefix, f"{prefix}x"):  # a prefix such as `team/` is no name yet
+    for lane in (prefix, f"{prefix}x"):  # a prefix such as `team/` is not a valid name by itself
         try:
             return names.lane_key(lane)[: len(prefix)]
         except InvalidInput as error:
@@ -583,9 +581,7 @@ def _project(name: str, path: Path) -> str:
 
 def _policy(value: object, where: str) -> Policy:
     if not isinstance(value, str) or value not in list(Policy):
-        raise InvalidInput(
-            f"The policy {value!r} in {where} does not exist.", f"Use one of {', '.join(Policy)}."
-        )
+        raise InvalidInput(f"Unknown policy {value!r} in {where}.", f"Use one of {', '.join(Policy)}.")
     return Policy(value)
 
 
@@ -606,14 +602,14 @@ def _checked(
     for key in table:
         if key not in by_name:
             near = names.nearest(key, (*by_name, *tables))
-            known_names = f"Known are {', '.join((*by_name, *tables))}."
+            known_names = f"Use {', '.join((*by_name, *tables))}."
             meant = f"Did you mean {near}? " if near else ""
             raise InvalidInput(f"{where} has an unknown key {key!r}.", meant + known_names)
     return {key: _check(by_name[key], f"{key} in {where}", value) for key, value in table.items()}
 
 
 def listed(text: str | None) -> tuple[str, ...]:
-    """The names in a text, which commas separate."""
+    """The names in a comma-separated text."""
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
@@ -633,7 +629,7 @@ def _from_text(setting: Setting, text: str) -> Any:
 def _check(setting: Setting, label: str, value: Any) -> Any:
     if setting.kind is str:
         if not isinstance(value, str):
-            raise InvalidInput(f"{label} is not a text.", "Put it in quotes.")
+            raise InvalidInput(f"{label} is not a string.", "Put it in quotes.")
         return value
     if setting.kind is tuple:
         if isinstance(value, list) and value and value[0] and all(_is_argument(part) for part in value):

@@ -1,4 +1,4 @@
-"""The user's tokens for servers: `INTERLOCK_TOKEN`, or a file of the user's own; never a repository's."""
+"""The user's tokens for servers: `INTERLOCK_TOKEN`, or a file of the user, never of a repository."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from interlock.core.errors import InvalidInput
 from interlock.settings import trust
 
+_HERE = ("127.0.0.1", "localhost", "::1")
 VARIABLE, FILE_NAME = "INTERLOCK_TOKEN", "tokens.json"
 
 
 def tokens_file(environ: Mapping[str, str]) -> Path | None:
-    """The user's tokens by the addresses of servers."""
+    """The file of the user's tokens by the addresses of servers."""
     directory = trust.own_directory(environ, "XDG_CONFIG_HOME", ".config")
     return None if directory is None else directory / FILE_NAME
 
@@ -27,12 +29,22 @@ def token_for(url: str, environ: Mapping[str, str]) -> str | None:
     return None if path is None else _read(path).get(_key(url))
 
 
+def local_servers(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The addresses of servers on this machine with the user's tokens for them, the newest first."""
+    path = tokens_file(environ)
+    known = {} if path is None else _read(path)
+    here = [(url, token) for url, token in known.items() if urlsplit(url).hostname in _HERE]
+    return here[::-1]
+
+
 def keep_token(url: str, token: str, environ: Mapping[str, str]) -> Path | None:
-    """Keep a token in the user's own file, which nobody else may read; where that is."""
+    """Store a token in the user's own file, readable only by the user; returns its path."""
     path = tokens_file(environ)
     if path is None:
         return None
-    kept = {**_read(path), _key(url): token}
+    known = _read(path)
+    known.pop(_key(url), None)  # the newest is last
+    kept = {**known, _key(url): token}
     try:
         _replace(path, json.dumps(kept, indent=1).encode())
     except OSError as error:
@@ -55,7 +67,7 @@ def _replace(path: Path, text: bytes) -> None:
 
 
 def _key(url: str) -> str:
-    """One server has one token, however its address is written."""
+    """The key of a server's token, which is the same for all spellings of the address."""
     return url.lower().rstrip("/")
 
 
@@ -68,5 +80,5 @@ def _read(path: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"{path} cannot be read: {error}.", "Mend or remove the file.") from None
+        raise InvalidInput(f"{path} cannot be read: {error}.", "Fix or remove the file.") from None
     return found if isinstance(found, dict) else {}

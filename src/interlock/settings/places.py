@@ -1,7 +1,7 @@
-"""Where things are: the root of a repository, the directory of git, and what Interlock keeps in both.
+"""Paths: the root of a repository, the directory of git, and Interlock's files in both.
 
-Whoever wrote a repository may have committed links. So every command that writes or deletes below its root
-asks `inside` for the place first (ADR 0026).
+The authors of a repository may have committed links. So every command that writes or deletes below its root
+first checks the path with `inside` (ADR 0026).
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from pathlib import Path
 from interlock.core.errors import NotTrusted
 from interlock.settings import trust
 
-#: In the root of a repository, or outside of one in any directory: the configuration and session locks.
+#: The directory of the configuration and session locks: in the root of a repository, or in any directory
+#: outside of one.
 DIRECTORY = ".interlock"
-#: In the directory of git that all worktrees share, which `git clean` leaves alone: store and files of runs.
+#: The directory of the store and the files of runs, in the directory of git that all worktrees share:
+#: `git clean` does not touch it.
 GIT_DIRECTORY = "interlock"
 DATABASE_NAME = "interlock.db"
-#: Files that SQLite keeps beside a database, by what it adds to the name.
+#: The suffixes of files that SQLite keeps beside a database.
 BESIDE_DATABASE = ("-wal", "-shm", "-journal")
-#: What Interlock writes below the root of a repository if the user names no other place.
+#: The paths that Interlock writes below the root of a repository, unless the user sets others.
 WRITTEN = (
     *(f"{DIRECTORY}/{DATABASE_NAME}{more}" for more in ("", *BESIDE_DATABASE)),
     *(f"{DIRECTORY}/{name}" for name in ("git", "hooks", "locks", "logs", "runs", "spool", "worktrees")),
@@ -32,7 +34,7 @@ WRITTEN = (
 
 
 def here() -> Path:
-    """The working directory, or its former path if it was deleted: such a run can still report."""
+    """The working directory, or its former path if it was deleted, so that a run there can still report."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -40,23 +42,23 @@ def here() -> Path:
 
 
 def run_log(home: Path, run: int) -> Path:
-    """Where a worker of this host keeps what the command of a run writes."""
+    """The log of a run's command, kept by a worker of this host."""
     return home / "logs" / f"run-{run}.log"
 
 
 def make_home(directory: Path) -> None:
-    """Make a directory for Interlock, if it is not there; git ignores `.interlock` by itself."""
+    """Create a directory for Interlock, if it is missing. A file in `.interlock` makes git ignore it."""
     directory.mkdir(exist_ok=True)
     if directory.name == DIRECTORY:
         with contextlib.suppress(FileExistsError), (directory / ".gitignore").open("x") as ignore:
-            ignore.write("*\n")  # not through a link, not even one that leads to nothing
+            ignore.write("*\n")  # not through a link, not even a dangling one
 
 
 def inside(root: Path, place: Path, environ: Mapping[str, str] | None = None) -> Path:
-    """The place below the root of a repository where we are about to write, as it was given.
+    """The given path below the root of a repository, checked before a write.
 
     Raises `NotTrusted` if a link leads from there out of the repository, and the user does not trust it. Not
-    promised: anything about links that appear after this look.
+    promised: protection from links that appear after this check.
     """
     for link, real in leading_out(root, place):
         if not trust.is_trusted(link, os.fsencode(real), os.environ if environ is None else environ):
@@ -69,10 +71,10 @@ def inside(root: Path, place: Path, environ: Mapping[str, str] | None = None) ->
 
 
 def leading_out(root: Path, place: Path) -> Iterator[tuple[Path, Path]]:
-    """The links on the way to a place that lead out of the repository or into git's directory, and where to.
+    """The links in a path that lead out of the repository or into git's directory, with their targets.
 
-    There are none if the place is not below the root, since then the user has named it, nor in a directory
-    of git, that of this repository or of one below it: nothing is checked out there.
+    There are none if the path is not below the root, because then the user has named it. There are also none
+    in a directory of git, of this repository or one below it, because git checks out no files there.
     """
     parts = place.parts[len(root.parts) :] if place.is_relative_to(root) else ()
     if ".." in parts:
@@ -85,18 +87,20 @@ def leading_out(root: Path, place: Path) -> Iterator[tuple[Path, Path]]:
         real = path.resolve()
         if not is_below(real, top):
             yield path, real
-            top = real  # what is below it is not the repository's
+            top = real  # files below it are not part of the repository
 
 
 def is_below(real: Path, top: Path) -> bool:
-    """Whether a path without links is below another, and not in a directory of git, in whatever case."""
+    """Whether a path without links is below another, and not in a directory of git, in upper or lower
+    case."""
     return real.is_relative_to(top) and ".git" not in map(str.lower, real.parts[len(top.parts) :])
 
 
-# -- git, as far as it says where things are --------------------------------------------------------
+# -- paths of git -----------------------------------------------------------------------------------
 #
-# Read from the file system, without git: that costs no process, and all users of a repository find the same
-# place, also those for whom git refuses it (`safe.directory`) or whose environment names another (`GIT_DIR`).
+# They are read from the file system, without git, which costs no process. So all users of a repository find
+# the same path, even if git refuses it for them (`safe.directory`) or their environment sets another
+# (`GIT_DIR`).
 
 
 def repository_root(directory: Path) -> Path:
@@ -104,14 +108,14 @@ def repository_root(directory: Path) -> Path:
     place = worktree_root(directory)
     private, common = _git_directories(place)
     if private == common or common is None:
-        return place  # also a submodule, which is a repository of its own
+        return place  # also a submodule, which is a separate repository
     return common.parent if common.name == ".git" else common
 
 
 def common_directory(directory: Path) -> Path | None:
     """The directory of git that all worktrees of a repository share; None outside of a repository.
 
-    Agents in several worktrees share one store there: else each of them would hold "the" lane of an issue.
+    Agents in several worktrees share one store there. Otherwise each of them could hold the lane of an issue.
     """
     return _git_directories(worktree_root(directory))[1]
 
@@ -124,10 +128,10 @@ def worktree_root(directory: Path) -> Path:
 
 
 def _git_directories(place: Path) -> tuple[Path | None, Path | None]:
-    """The directory of git for one working tree, and the one that it shares with others."""
+    """The directory of git for one working tree, and the directory that it shares with others."""
     git = place / ".git"
     try:
-        if git.is_file():  # of a worktree or of a submodule
+        if git.is_file():  # in a worktree or a submodule
             prefix, _, pointer = git.read_text().partition(":")
             if prefix != "gitdir":
                 return None, None
@@ -135,7 +139,7 @@ def _git_directories(place: Path) -> tuple[Path | None, Path | None]:
         elif git.is_dir() or _is_git_directory(place):
             private = (git if git.is_dir() else place).resolve()
             if private == place.resolve():
-                return private, private  # a bare repository may have been committed into another, with links
+                return private, private  # a bare repository, with links, may have been committed into another
         else:
             return None, None
         shared = private / "commondir"

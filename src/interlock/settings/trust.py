@@ -1,8 +1,8 @@
-"""Which files of a repository the user has looked at and trusts.
+"""The files of a repository that the user has reviewed and trusts.
 
-A clone brings its own configuration file. It may choose what is harmless, but no command, no other machine
-and no place outside of the clone, until the user has said so. Trust is bound to the path of the file and to
-what is in it, and is kept in the user's own directory. Whoever changes the file withdraws it.
+A clone brings its own configuration file. Until the user trusts it, it may set only harmless settings: no
+commands, no other machines and no paths outside the clone. Trust is bound to the path and the content of the
+file, and is stored in the user's own directory. A change of the file revokes it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def is_trusted(path: Path, data: bytes, environ: Mapping[str, str]) -> bool:
 
 
 def trust(path: Path, data: bytes, environ: Mapping[str, str]) -> None:
-    """Trust the file as it is; what was trusted of it before is replaced."""
+    """Trust the file with this content. It replaces earlier trusted content."""
     record = _record(path, environ)
     if record is None:
         raise InterlockError("There is no home directory to keep it in.", "Set HOME, or XDG_STATE_HOME.")
@@ -35,7 +35,7 @@ def trust(path: Path, data: bytes, environ: Mapping[str, str]) -> None:
 
 
 def withdraw(path: Path, environ: Mapping[str, str]) -> bool:
-    """Trust the file no more; returns whether it was trusted with any content."""
+    """Revoke the trust in a file; returns whether it was trusted with any content."""
     record = _record(path, environ)
     try:
         if record is not None:
@@ -48,7 +48,7 @@ def withdraw(path: Path, environ: Mapping[str, str]) -> bool:
 
 
 def own_directory(environ: Mapping[str, str], variable: str, default: str) -> Path | None:
-    """The user's directory for one kind of files, by the XDG rules: a relative path does not count."""
+    """The user's directory for one kind of files, by the XDG rules: a relative path is ignored."""
     for place in (Path(environ.get(variable, "")), Path(environ.get("HOME", ""), default)):
         if place.is_absolute():
             return place / "interlock"

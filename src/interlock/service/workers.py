@@ -1,28 +1,31 @@
-"""Which workers are there: they say so every few seconds, and anybody may look."""
+"""The workers of a store: each sends a heartbeat every few seconds."""
 
 from __future__ import annotations
 
 from interlock.core import names
-from interlock.core.workers import Worker, is_alive
+from interlock.core.workers import WorkerRecord, is_alive
 from interlock.service.contract import WorkerView
-from interlock.service.itemview import moment
+from interlock.service.gathering import Gathering, Steps, gathered
+from interlock.service.item_view import moment
 from interlock.store.port import Store
 
 
-class Presence:
-    """The use cases of workers that are there, and of whoever looks for them."""
+class Workers:
+    """The operations on workers."""
 
-    store: Store
+    def __init__(self, store: Store, gathering: Gathering) -> None:
+        self._store, self._gathering = store, gathering
 
+    @gathered
     def see_worker(
         self, name: str, *, host: str, pid: int, folder: str, agent: str, slots: int, runs: int
-    ) -> None:
-        """Record a worker's sign of life, and forget workers that were silent for an hour."""
+    ) -> Steps[None]:
+        """Record a worker's heartbeat, and forget workers that were silent for an hour."""
         names.check_whole("number of the process", pid, 0, 2**31)
         names.check_whole("number of slots", slots, 1, 10_000)
         names.check_whole("number of runs", runs, 0, 10_000)
-        self.store.see_worker(
-            Worker(
+        yield from self._gathering.see_worker(
+            WorkerRecord(
                 name=names.check_name("worker", name),
                 host=names.check_text("host", host, 4_096),
                 pid=pid,
@@ -34,13 +37,13 @@ class Presence:
         )
 
     def leave_worker(self, name: str) -> None:
-        """Say that a worker has ended: it is forgotten."""
-        self.store.forget_workers(names.check_name("worker", name))
+        """Remove a worker that has ended."""
+        self._store.forget_workers(names.check_name("worker", name))
 
     def workers(self, *, limit: int = 100) -> list[WorkerView]:
-        """Workers that did not say goodbye, those seen last first."""
+        """Workers that have not ended, most recently seen first."""
         names.check_whole("limit", limit, 1, 10_000)
-        now_us = self.store.now_us()
+        now_us = self._store.now_us()
         return [
             WorkerView(
                 name=worker.name,
@@ -54,5 +57,5 @@ class Presence:
                 last_seen_at=moment(worker.seen_us),
                 alive=is_alive(worker, now_us),
             )
-            for worker in self.store.workers(limit)
+            for worker in self._store.workers(limit)
         ]

@@ -1,4 +1,4 @@
-"""What has ended is kept for a while, and then goes: a bounded number of items and plans at a time."""
+"""Retention: old ended items and plans are deleted, a bounded number at a time."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Iterator
 
 from interlock.core.timing import DEDUPE_KEPT_S, to_us
 from interlock.store.port import Store
-from interlock.store.pruning import Pruned
+from interlock.store.retention import Pruned
 
 __all__ = ["Pruned", "Retention", "prune"]
 
-#: How many items, and how many plans with their tasks, one transaction looks at.
+#: How many items, and how many plans with their tasks, one transaction examines.
 ITEMS, PLANS = 200, 10
-#: How many deliveries, and how much of what followed from them.
+#: How many deliveries, and how many of their effects and orders, it deletes.
 DELIVERIES = 500
-#: How many such looks a sweep takes at most.
+#: A sweep makes at most this many passes.
 BATCHES = 5
 
 
 def prune(store: Store, older_than_s: float, *, really: bool) -> Iterator[Pruned]:
-    """Look at all plans and items, and let those go that ended so long ago; then at what GitHub sent.
+    """Delete old ended plans and items, then old deliveries of GitHub.
 
     Each step is a transaction.
     """
@@ -38,7 +38,7 @@ def prune(store: Store, older_than_s: float, *, really: bool) -> Iterator[Pruned
 
 
 def _prune_deliveries(store: Store, older_than_s: float, *, really: bool) -> Iterator[Pruned]:
-    """GitHub sends a delivery again if somebody asks for it: its id is kept as long as a dedupe key."""
+    """GitHub redelivers on request: a delivery's id is kept as long as a dedupe key."""
     before_us = store.now_us() - to_us(max(older_than_s, DEDUPE_KEPT_S))
     if not really:
         yield Pruned(deliveries=store.github.old_deliveries(before_us))
@@ -50,14 +50,14 @@ def _prune_deliveries(store: Store, older_than_s: float, *, really: bool) -> Ite
 
 
 class Retention:
-    """Keeps what has ended for a span: each sweep looks at a few batches, and so in turn at all there is."""
+    """Keeps ended items and plans for a span. Each sweep examines a few batches, and in turn everything."""
 
     def __init__(self, span_s: float) -> None:
         self._span_s = span_s
         self._steps: Iterator[Pruned] | None = None
 
     def step(self, store: Store) -> Pruned:
-        """Go on until something went, all were looked at, or enough for now."""
+        """Continue until something was deleted, all were examined, or the step is long enough."""
         if self._steps is None:
             self._steps = prune(store, self._span_s, really=True)
         for _ in range(BATCHES):

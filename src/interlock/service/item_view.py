@@ -9,17 +9,17 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from interlock.core.blocks import Block
-from interlock.core.checks import PullOutcome
+from interlock.core.ci import PullOutcome
 from interlock.core.model import UNPOSITIONED, Gate, Item
 from interlock.core.states import ItemStatus
 
 if TYPE_CHECKING:
-    from interlock.store.links_port import Followed
+    from interlock.store.links import LinkedRun
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _T = TypeVar("_T")
-_NONE: Mapping[str, Gate] = {}  # a plain one: views go from process to process
+_NONE: Mapping[str, Gate] = {}  # a plain one: views are sent between processes
 
 
 @lru_cache(maxsize=64)  # the items of a batch share theirs
@@ -29,7 +29,7 @@ def moment(at_us: int) -> datetime:
 
 
 def maybe_moment(at_us: int | None) -> datetime | None:
-    """The same for a time that may be missing."""
+    """The same for an optional time."""
     return None if at_us is None else moment(at_us)
 
 
@@ -57,7 +57,7 @@ def _series(item: Item, gates: Mapping[str, Gate]) -> str | None:
     return gate.series if gate is not None and waits and gate.shuts(item.spec.type) else None
 
 
-def _outcome(followed: Followed | None) -> str | None:
+def _outcome(followed: LinkedRun | None) -> str | None:
     return followed.outcome if followed is not None and followed.outcome != PullOutcome.OPEN else None
 
 
@@ -79,7 +79,7 @@ class ItemView:
         question: str | None = None,
         blocks: Sequence[Block] = (),
         gates: Mapping[str, Gate] = _NONE,
-        followed: Followed | None = None,
+        followed: LinkedRun | None = None,
     ) -> None:
         """`blocks` and `gates` may be of other items and lanes, too."""
         self._item = item
@@ -102,7 +102,7 @@ class ItemView:
 
     id: int = _field(lambda view: view._item.spec.id)
     status: str = _field(lambda view: view._item.state.status.value)
-    #: Whether it waits for the answer of a person; its status is `pending` or `waiting` then.
+    #: Whether it waits for a person's answer; its status is then `pending` or `waiting`.
     asking: bool = _field(lambda view: view._item.asking)
     title: str = _field(lambda view: view._item.spec.title)
     project: str = _field(lambda view: view._item.spec.project)
@@ -133,28 +133,27 @@ class ItemView:
     external: bool = _field(lambda view: view._item.external)
     #: When a waiting or parked item is due.
     run_at: datetime | None = _field(lambda view: _run_at(view._item))
-    #: When it ends if nobody has claimed it.
+    #: When it ends unless claimed.
     claim_by: datetime | None = _field(lambda view: maybe_moment(view._item.state.claim_by_us))
     cancel_requested: bool = _field(lambda view: view._item.state.cancel_into is not None)
     cancel_reason: str | None = _field(lambda view: view._item.state.cancel_why)
     absorbed_by: int | None = _field(lambda view: view._item.state.absorbed_by)
     messages: int = _field(lambda view: view._item.state.message_count)
     reason: str = _field(lambda view: str(view._item.state.reason))
-    #: What it asks a person: in `ls --asking` and `show`.
+    #: Its question to a person: in `ls --asking` and `show`.
     question: str | None = _field(lambda view: view._question)
-    #: What must come first outside, for an item that has not ended and has no run: in `ls` and `show`.
+    #: Its blockers, for an unfinished item without a run: in `ls` and `show`.
     blocked_by: tuple[str, ...] = _field(lambda view: _blockers(view._item, view._blocks))
-    #: The series whose gate on its lane is shut, for an item that has not ended and has no run: in `ls` and
-    #: `show`.
+    #: The series whose gate on its lane is shut, for an unfinished item without a run: in `ls` and `show`.
     gated_by: str | None = _field(lambda view: _series(view._item, view._gates))
-    #: What the checks of its newest pull request say: in `ls --ci` and `show`.
+    #: The outcome of the checks of its newest pull request: in `ls --ci` and `show`.
     ci_outcome: str | None = _field(lambda view: view._followed.ci_outcome if view._followed else None)
-    #: What became of that: `merged`, or `closed` without a merge; null while it is open.
+    #: The end of that pull request: `merged`, or `closed` without merging; null while it is open.
     outcome: str | None = _field(lambda view: _outcome(view._followed))
     created_at: datetime = _field(lambda view: moment(view._item.spec.created_us))
     first_claimed_at: datetime | None = _field(lambda view: maybe_moment(view._item.state.first_claimed_us))
     ended_at: datetime | None = _field(lambda view: maybe_moment(view._item.state.ended_us))
-    #: Only where a single item is asked for, and in leases.
+    #: Only in leases and in answers about a single item.
     payload: Mapping[str, Any] | None = _field(lambda view: json.loads(view._payload or "null"))
 
 
@@ -162,7 +161,7 @@ ItemView.FIELDS = tuple(name for name, value in vars(ItemView).items() if isinst
 
 
 def version(view: ItemView) -> str:
-    """The version of an item, which an edit may expect."""
+    """The version of an item, for conditional edits."""
     from interlock.core.versions import version_of  # noqa: PLC0415  (servers alone)
 
     return version_of(view._item)

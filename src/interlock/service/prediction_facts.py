@@ -1,4 +1,4 @@
-"""What is read of a store to predict what can happen to an item next. A bounded number of rows, no lock."""
+"""The rows that a prediction reads from a store. Their number is bounded, and none is locked."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from interlock.core.model import AHEAD_MAX, Item, ItemId, PlanId
 from interlock.core.plans.model import EDIT_TYPE, Plan, plan_of_lane
 from interlock.core.prediction import (
     Facts,
-    Member,
     Prediction,
     Series,
+    SeriesIssue,
+    after_expiry,
     goes_before,
     made_ready,
     predict,
-    swept,
     without_late_runs,
 )
 from interlock.core.states import ItemStatus
 from interlock.store.port import Store
 
 _STARTABLE = (ItemStatus.PENDING, ItemStatus.DEFERRED)
-#: How much of what is overdue is looked at.
+#: At most this many overdue items are read.
 LATE_MAX = 20
-#: Statuses of tasks whose unmet dependencies are told.
+#: Statuses of tasks whose unmet dependencies are reported.
 _WAITED = (ItemStatus.WAITING, ItemStatus.CANCELLED, ItemStatus.FAILED)
 
 
-def foresee(store: Store, item: Item) -> Prediction:
-    """What can happen to an item next. The caller reads it at one moment, together with the item."""
+def predict_item(store: Store, item: Item) -> Prediction:
+    """The facts for a prediction. The caller reads them in one snapshot with the item."""
     snapshot = store.look(item.id)
     near = [item, *(i for i in snapshot.items.values() if i.active)]
     plans = {i.spec.plan for i in near} | {plan_of_lane(i.spec.lane or "") for i in near}
@@ -60,13 +60,13 @@ def foresee(store: Store, item: Item) -> Prediction:
 
 
 def _late(store: Store, now_us: int) -> list[Item]:
-    """What a claim would sweep before it looks, up to a bound. An edit is due at its plan's deadline too."""
+    """The items that a claim would sweep first, up to a bound. An edit is also due at its plan's deadline."""
     found = store.named_items(store.due(LATE_MAX))
     return [i for i in found.values() if i.overdue(now_us) or i.spec.type == EDIT_TYPE]
 
 
 def _swept_ahead(store: Store, item: Item, late: Sequence[Item], now_us: int) -> int:
-    """How many items that the sweep makes ready may go before this one in the queue."""
+    """How many items that a sweep makes ready may precede this one in the queue."""
     if item.status is not ItemStatus.PENDING:
         return 0
     ready: dict[ItemId, Item] = {}
@@ -77,7 +77,7 @@ def _swept_ahead(store: Store, item: Item, late: Sequence[Item], now_us: int) ->
             continue
         simple = plan is None or (each.spec.plan is not None and each.state.run is not None)
         snapshot = store.look(each.id)
-        after = swept(each, snapshot, now_us, store.timing) if simple else {}
+        after = after_expiry(each, snapshot, now_us, store.timing) if simple else {}
         if plan is not None and not (simple and after[each.id].active):
             plans.add(plan)
         ready |= {other.id: other for other in made_ready(snapshot, after)}
@@ -87,7 +87,7 @@ def _swept_ahead(store: Store, item: Item, late: Sequence[Item], now_us: int) ->
 
 
 def _series(store: Store, item: Item, snapshot: Snapshot) -> Series:
-    """Who has the turn in the series that keeps the item's lane shut, and who comes next."""
+    """The active issue and the line of the series that keeps the item's lane shut."""
     gate = snapshot.gates.get(item.spec.lane) if item.spec.lane is not None else None
     if gate is None or gate.open:
         return Series()
@@ -97,16 +97,16 @@ def _series(store: Store, item: Item, snapshot: Snapshot) -> Series:
 
 
 def series_of(owner: Item | None, line: Sequence[Item], payloads: Mapping[ItemId, str]) -> Series:
-    """Who has the turn in a series and who comes next, by the owner and the line of its lane."""
+    """The active issue and the line of a series, from the owner and the line of its lane."""
 
-    def member(item: Item) -> Member:
-        return Member(item.id, _number(payloads.get(item.id)))
+    def member(item: Item) -> SeriesIssue:
+        return SeriesIssue(item.id, _number(payloads.get(item.id)))
 
     return Series(active=None if owner is None else member(owner), line=tuple(map(member, line)))
 
 
 def _number(payload: str | None) -> int | None:
-    """The number of the issue that an assignment is about."""
+    """The issue number of an assignment."""
     found = json.loads(payload or "null")
     number = found.get("issue_number") if isinstance(found, dict) else None
     return number if isinstance(number, int) else None

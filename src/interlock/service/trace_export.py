@@ -1,8 +1,8 @@
-"""The history becomes spans: what happened to an item, from its arrival to its end, in one trace.
+"""Turns the history into spans: one trace per item, from its arrival to its end.
 
-A mark says how far the history is told. It moves once the spans have arrived; whoever dies in between leaves
-the mark, and the next one sends them again, with the same ids. While no collector is there the history waits.
-Spans that one refuses for good are left out.
+A mark records how far the history was sent. It moves once the spans have arrived. If a process dies before,
+the next one sends them again with the same ids. While the collector is unreachable, the history waits. Spans
+that it keeps refusing are dropped.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 
 from interlock.core import tracing
-from interlock.core.metering import ENDED, FAILED_RUNS, RUNS
+from interlock.core.counters import ENDED, FAILED_RUNS, RUNS
 from interlock.core.model import Event, EventKind, Item, ItemId
 from interlock.core.states import ItemStatus
-from interlock.core.tracing import Context
-from interlock.service.history import follow
+from interlock.core.tracing import TraceContext
+from interlock.service.event_cursor import follow
 from interlock.service.spans import Span, Spans
 from interlock.store.port import Store, StoredEvent
 
 MARK = "traces"
-#: How often spans are refused before they are left out, by a collector that takes others: for five minutes.
+#: How often a reachable collector may refuse spans before they are dropped: for five minutes.
 TRIES_MAX = 20
 _ARRIVALS = frozenset({EventKind.ITEM_ADDED, EventKind.ITEM_OBSERVED, EventKind.ITEM_COALESCED})
 _TOLD = frozenset({EventKind.RUN_STARTED, *_ARRIVALS, *RUNS, *ENDED})
 
 
-class Following:
-    """Tells the history of one store."""
+class TraceExporter:
+    """Sends the history of one store as spans."""
 
     def __init__(
         self,
@@ -36,11 +36,11 @@ class Following:
         environ: Mapping[str, str],
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`tell` hears of spans that were left out."""
+        """`tell` is called when spans were dropped."""
         self._store, self._spans, self._environ, self._tell = store, spans, environ, tell
 
     def follow(self) -> None:
-        """Send what happened since the last time. Bounded."""
+        """Send new events. Bounded."""
         self._spans.flush()
         follow(self._store, MARK, self._take)
 
@@ -50,7 +50,7 @@ class Following:
         if tries < TRIES_MAX or not self._spans.reach():
             return None
         where = f"{found[0].seq} to {found[-1].seq}"
-        self._tell(f"The collector refused the spans of events {where} {tries} times; they are left out.")
+        self._tell(f"The collector refused the spans of events {where} {tries} times; they were dropped.")
         return len(found)
 
     def spans_of(self, found: list[StoredEvent]) -> list[Span]:
@@ -66,7 +66,7 @@ class Following:
         return spans
 
 
-def _told(event: Event, item: Item, contexts: Mapping[ItemId, Context]) -> Iterator[Span]:
+def _told(event: Event, item: Item, contexts: Mapping[ItemId, TraceContext]) -> Iterator[Span]:
     context = contexts[item.id]
     own = tracing.item_span(context, item.id)
     kind, about = event.kind, _about(item)
@@ -96,12 +96,12 @@ def _told(event: Event, item: Item, contexts: Mapping[ItemId, Context]) -> Itera
 
 
 def _absorber(event: Event) -> ItemId | None:
-    """The item that took this one in, or its place."""
+    """The item that absorbed or replaced this one."""
     other = event.data.get("into_item") or event.data.get("by_item")
     return ItemId(other) if isinstance(other, int) else None
 
 
-def context_of(item: Item, payload: str | None, environ: Mapping[str, str]) -> Context:
+def context_of(item: Item, payload: str | None, environ: Mapping[str, str]) -> TraceContext:
     """Where an item belongs."""
     known = json.loads(payload) if payload else None
     return tracing.of_item(item.id, item.spec.created_us, known, environ)

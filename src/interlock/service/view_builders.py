@@ -6,11 +6,14 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from interlock.core.claiming import Agent, Pool
-from interlock.core.commands import Arrival, Ended
+from interlock.core.blocks import Block
+from interlock.core.claims import Agent, Pool
+from interlock.core.commands import Arrival, FinishAnswer
 from interlock.core.errors import Refusal
+from interlock.core.message_order import in_written_order
 from interlock.core.model import (
     US_PER_S,
     Gate,
@@ -23,11 +26,13 @@ from interlock.core.model import (
     mode_for,
 )
 from interlock.core.overtaking import OVERTAKE_AFTER_S
-from interlock.core.spoken import in_spoken_order
 from interlock.core.states import ItemStatus
+from interlock.core.timing import to_us
 from interlock.service.contract import (
     AddView,
     AgentView,
+    BlockView,
+    BriefView,
     CheckView,
     EndedRunView,
     EventView,
@@ -45,15 +50,15 @@ from interlock.service.contract import (
     WhyView,
     WorkflowRunView,
 )
-from interlock.service.itemview import ItemView, maybe_moment, moment
+from interlock.service.item_view import ItemView, maybe_moment, moment
 from interlock.store.port import Figures, LaneRow, StoredEvent, StoredMessage
 
 if TYPE_CHECKING:
     from interlock.core.why import Explanation
-    from interlock.store.links_port import Followed, WorkflowRun
+    from interlock.store.links import LinkedRun, StoredWorkflowRun
 
 
-#: How many external runs, and how many blocks, the doctor names.
+#: The doctor names at most this many external runs, and blocks.
 NAMED = 5
 
 
@@ -71,7 +76,16 @@ def holder_view(owner: Item | None) -> HolderView | None:
         cancel_requested=state.cancel_into is not None,
         follow_up=owner.follow_up,
         asking=owner.asking,
+        renewed_at=_renewed_at(owner),
+        title=owner.spec.title,
     )
+
+
+def _renewed_at(owner: Item) -> datetime | None:
+    state = owner.state
+    if state.lease_until_us is None or state.run_lease_s is None:
+        return None
+    return moment(state.lease_until_us - to_us(state.run_lease_s))
 
 
 def add_view(arrival: Arrival, after: Mapping[ItemId, Item]) -> AddView:
@@ -88,7 +102,7 @@ def add_view(arrival: Arrival, after: Mapping[ItemId, Item]) -> AddView:
     )
 
 
-def ended_view(handle: str, ended: Ended, after: Mapping[ItemId, Item]) -> RunView:
+def ended_view(handle: str, ended: FinishAnswer, after: Mapping[ItemId, Item]) -> RunView:
     item = after.get(ended.item) if ended.item is not None else None
     follow_up = after[ended.follow_up] if ended.follow_up is not None else None
     return RunView(
@@ -99,11 +113,11 @@ def ended_view(handle: str, ended: Ended, after: Mapping[ItemId, Item]) -> RunVi
         refusal_view(ended.refusal) if ended.refusal else None,
         unread=follow_up.state.message_count if follow_up is not None else 0,
         follow_up=ended.follow_up,
-        loop=follow_up is not None and follow_up.stopped,
+        loop=follow_up is not None and follow_up.over_wake_limit,
     )
 
 
-def kept_view(handle: str, item: Item) -> RunView:
+def renewed_view(handle: str, item: Item) -> RunView:
     return RunView(
         run=handle,
         status="running",
@@ -120,11 +134,11 @@ def refused_view(handle: str, refusal: Refusal, item: Item | None) -> RunView:
 
 def message_views(messages: Sequence[StoredMessage]) -> list[MessageView]:
     """Messages of one item, in the order in which a run reads them."""
-    return [message_view(message) for message in in_spoken_order(messages)]
+    return [message_view(message) for message in in_written_order(messages)]
 
 
 def message_view(message: StoredMessage | NewMessage, payload: str | None = None) -> MessageView:
-    """`payload` is that of the message's origin; it is shown only if that is another item."""
+    """`payload` is that of the message's origin. It is shown only if the origin is another item."""
     elsewhere = message.origin != message.item
     payload = message.payload if isinstance(message, StoredMessage) else payload
     return MessageView(
@@ -142,7 +156,7 @@ def message_view(message: StoredMessage | NewMessage, payload: str | None = None
 
 
 def refusal_view(refusal: Refusal) -> RefusalView:
-    return RefusalView(code=refusal.code, message=refusal.sentence, hint=refusal.hint)
+    return RefusalView(code=refusal.code, message=refusal.sentence, hint=refusal.hint, cures=refusal.cures)
 
 
 def run_view(run: RunRecord) -> EndedRunView:
@@ -189,6 +203,7 @@ def recent_run_view(run: RecentRun) -> RecentRunView:
         started_at=moment(run.started_us),
         ended_at=maybe_moment(run.ended_us),
         item_status=run.item_status,
+        item_added_at=maybe_moment(run.item_added_us),
     )
 
 
@@ -200,10 +215,11 @@ def why_view(explanation: Explanation) -> WhyView:
         next=explanation.next,
         hindered=explanation.hindered is not None,
         lane=explanation.lane,
+        cures=explanation.cures,
     )
 
 
-def link_view(found: Followed, runs: Sequence[WorkflowRun]) -> LinkView:
+def link_view(found: LinkedRun, runs: Sequence[StoredWorkflowRun]) -> LinkView:
     return LinkView(
         run=found.run,
         repository=found.name,
@@ -220,7 +236,7 @@ def link_view(found: Followed, runs: Sequence[WorkflowRun]) -> LinkView:
     )
 
 
-def workflow_run_view(run: WorkflowRun) -> WorkflowRunView:
+def workflow_run_view(run: StoredWorkflowRun) -> WorkflowRunView:
     return WorkflowRunView(
         id=run.id,
         name=run.name,
@@ -234,14 +250,14 @@ def workflow_run_view(run: WorkflowRun) -> WorkflowRunView:
     )
 
 
-def ci_sentence(found: Followed) -> str:
-    """How a pull request or a commit fares."""
+def ci_sentence(found: LinkedRun) -> str:
+    """The state of a pull request or a commit, and of its checks."""
     what = (
         f"Its pull request {found.name}#{found.number}" if found.number else f"Its commit {found.head[:12]}"
     )
     state = {"open": " is open", "merged": " was merged", "closed": " was closed unmerged"}
     said = f"{found.ci_outcome}: {found.ci_why}" if found.ci_outcome else found.ci_why
-    return f"{what}{state.get(found.outcome or '', '')}; CI: {said or 'not known'}."
+    return f"{what}{state.get(found.outcome or '', '')}; CI: {said or 'unknown'}."
 
 
 def event_view(stored: StoredEvent) -> EventView:
@@ -257,6 +273,30 @@ def event_view(stored: StoredEvent) -> EventView:
         lane=event.lane,
         agent=event.agent,
         data=event.data,
+    )
+
+
+def brief_view(item: Item) -> BriefView:
+    return BriefView(
+        id=item.id,
+        status=item.status.value,
+        asking=item.asking,
+        title=item.spec.title,
+        agent=(item.state.run_agent or item.spec.agent_key) or None,
+        run=item.state.run,
+        created_at=moment(item.spec.created_us),
+        absorbed_by=item.state.absorbed_by,
+    )
+
+
+def block_view(block: Block) -> BlockView:
+    return BlockView(
+        lane=block.lane or None,
+        item=block.item or None,
+        blocker=block.blocker,
+        reason=block.why,
+        url=block.url or None,
+        since=moment(block.at_us),
     )
 
 
@@ -304,6 +344,7 @@ def lane_view(row: LaneRow, rules: tuple[ModeRule, ...], gate: GateView | None =
         waiting=row.waiting,
         line=row.line,
         gate=gate,
+        waiting_since=maybe_moment(row.waiting_since_us),
     )
 
 
@@ -392,8 +433,8 @@ def quantile_s(spans_us: Sequence[int], share: float) -> float | None:
 
 
 def external_check(items: Sequence[ItemView]) -> CheckView:
-    """Which runs are external. That is no fault, but nothing here ends them."""
+    """External runs. They are no fault, but no lease ends them."""
     runs = [f"run {i.run} of {i.run_agent} (item {i.id})" for i in items]
     more = " and more" if len(runs) > NAMED else ""
-    named = f"Work goes on outside, under no lease: {', '.join(runs[:NAMED])}{more}."
-    return CheckView(name="external_runs", ok=True, detail=named if runs else "No run is external.")
+    named = f"External runs, which have no lease: {', '.join(runs[:NAMED])}{more}."
+    return CheckView(name="external_runs", ok=True, detail=named if runs else "There are no external runs.")

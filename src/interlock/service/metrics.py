@@ -1,4 +1,4 @@
-"""The numbers of a store for monitoring: counters that its history adds up to, and what there is now."""
+"""The metrics of a store: counters of its history, and gauges of its present state."""
 
 from __future__ import annotations
 
@@ -6,31 +6,33 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from interlock.core import metering
+from interlock.core import counters
+from interlock.core.counters import COUNTER, HISTOGRAM, KEPT, LABELS, LEVELS, Count, Labels, Metric, Naming
 from interlock.core.errors import StoreSealed, StoreUnavailable
-from interlock.core.metering import COUNTER, HISTOGRAM, KEPT, LABELS, LEVELS, Count, Labels, Metric, Naming
 from interlock.core.model import US_PER_S
 from interlock.core.states import ItemStatus
 from interlock.core.workers import is_alive
-from interlock.service.contract import MetricView, SampleView
-from interlock.store.metering import Levels
+from interlock.service.contract import MetricView, SampleView, TrendView
+from interlock.service.item_view import moment
+from interlock.store.metrics import Levels, Sample
 from interlock.store.port import Store
 
 PREFIX = "interlock_"
-#: How many times `LINES` lines of the history one look counts at most.
+#: One pass counts at most this many times `LINES` events.
 STEPS = 10
-#: How many workers are looked at.
+#: At most this many workers are read.
 WORKERS_MAX = 1_000
+MINUTE_US = 60 * US_PER_S
 Value = tuple[Labels, str, float]
 
 
 def fold(store: Store) -> bool:
-    """Count what happened since the last time, step by step; whether there is more to count."""
+    """Count new events step by step. Returns whether more are to be counted."""
     return all(store.meter.fold() for _ in range(STEPS))
 
 
 def metrics(store: Store) -> list[MetricView]:
-    """Every metric of a store. Whoever may only read it gets the counters as others left them."""
+    """Every metric of a store. A reader without write access gets the last stored counters."""
     behind = True
     with suppress(StoreUnavailable, StoreSealed):
         behind = fold(store)
@@ -44,6 +46,47 @@ def metrics(store: Store) -> list[MetricView]:
         *(_counted(metric, kept[metric.name]) for metric in KEPT),
         *(_view(metric, _samples(metric, levels[metric.name])) for metric in LEVELS),
     ]
+
+
+def sample(store: Store) -> None:
+    """Keep the numbers of the present minute, unless another process did."""
+    depths, totals, now_us = store.depths(), store.meter.totals(), store.now_us()
+    status, oldest_us = depths.by_status, depths.oldest_pending_us
+    store.meter.keep(
+        Sample(
+            minute=now_us // MINUTE_US,
+            ready=sum(depths.depth_by_priority.values()),
+            waiting=sum(status.get(each, 0) for each in (ItemStatus.WAITING, ItemStatus.DEFERRED)),
+            running=status.get(ItemStatus.IN_PROGRESS, 0),
+            oldest_us=0 if oldest_us is None else max(0, now_us - oldest_us),
+            arrivals=sum(n for (metric, _), n in totals.items() if metric == "arrivals"),
+            claims=sum(n for (metric, _), n in totals.items() if metric == "claims"),
+            completions=totals.get(("runs", "succeeded"), 0),
+            failures=sum(totals.get(("runs", kind.removeprefix("run.")), 0) for kind in counters.FAILED_RUNS),
+        )
+    )
+
+
+def trend(store: Store, minutes: int) -> list[TrendView]:
+    """The kept numbers of the last minutes, each with what was counted since the minute before."""
+    first = store.now_us() // MINUTE_US - minutes
+    samples = store.meter.samples(first - 1)
+    before = {each.minute + 1: each for each in samples}
+    return [_point(each, before.get(each.minute)) for each in samples if each.minute >= first]
+
+
+def _point(now: Sample, before: Sample | None) -> TrendView:
+    return TrendView(
+        at=moment(now.minute * MINUTE_US),
+        ready=now.ready,
+        waiting=now.waiting,
+        running=now.running,
+        oldest_ready_s=now.oldest_us / US_PER_S,
+        arrivals=None if before is None else now.arrivals - before.arrivals,
+        claims=None if before is None else now.claims - before.claims,
+        completions=None if before is None else now.completions - before.completions,
+        failures=None if before is None else now.failures - before.failures,
+    )
 
 
 def _by_metric(counters: Mapping[Count, int]) -> Mapping[str, dict[tuple[Labels, str], int]]:
@@ -64,10 +107,10 @@ def _histogram(
     metric: Metric, labels: Labels, found: Mapping[tuple[Labels, str], int]
 ) -> Iterable[SampleView]:
     named, so_far = _named(metric, labels), 0
-    for bound in (*map(metering.bound_text, metric.bounds), metering.BEYOND):
+    for bound in (*map(counters.bound_text, metric.bounds), counters.BEYOND):
         so_far += found.get((labels, bound), 0)
         yield SampleView(suffix="_bucket", labels={**named, "le": bound}, value=so_far)
-    yield SampleView(suffix="_sum", labels=named, value=found.get((labels, metering.SUM), 0) / US_PER_S)
+    yield SampleView(suffix="_sum", labels=named, value=found.get((labels, counters.SUM), 0) / US_PER_S)
     yield SampleView(suffix="_count", labels=named, value=so_far)
 
 
@@ -111,8 +154,8 @@ def _levels(store: Store, levels: Levels, naming: Naming) -> dict[str, list[Valu
         "deliveries_waiting": levels.deliveries,
         "deliveries_left": levels.deliveries_left,
         "oldest_delivery_seconds": age_s(levels.delivery_since_us),
-        "effects_owed": levels.owed,
-        "effects_overdue_seconds": age_s(levels.owed_due_us),
+        "effects_owed": levels.unsent,
+        "effects_overdue_seconds": age_s(levels.unsent_due_us),
         "effects_dead": levels.dead,
         "workers": sum(is_alive(worker, now_us) for worker in store.workers(WORKERS_MAX)),
     }

@@ -12,9 +12,8 @@ from interlock.core.plans.history import recorded
 from interlock.core.plans.measures import measured
 from interlock.core.plans.model import Edge, Plan, Revision, Task
 from interlock.core.record import as_dict
-from interlock.service.answers import average_s, quantile_s
-from interlock.service.itemview import ItemView, maybe_moment, moment
-from interlock.service.planview import (
+from interlock.service.item_view import ItemView, maybe_moment, moment
+from interlock.service.plan_view import (
     BatchView,
     CompletionView,
     CycleView,
@@ -25,6 +24,7 @@ from interlock.service.planview import (
     RevisionView,
     TaskView,
 )
+from interlock.service.view_builders import average_s, quantile_s
 from interlock.store.port import StoredCompletion
 
 
@@ -38,6 +38,11 @@ def plan_view(
     keys = {task.item: task.key for task, _ in tasks}
     return PlanView(
         **_head(plan),
+        task_count=plan.tasks,
+        edge_count=plan.edges,
+        open_tasks=plan.open_tasks,
+        completed=plan.completed,
+        failed=plan.failed,
         tasks=tuple(task_view(task, item) for task, item in tasks),
         edges=tuple(_edge_view(e, keys) for e in edges if e.source in keys and e.target in keys),
         cycle=_cycle_view(plan, asking, pending),
@@ -45,7 +50,7 @@ def plan_view(
 
 
 def _head(plan: Plan) -> dict[str, Any]:
-    """What a plan shows in full and in a list."""
+    """The fields common to a plan and its line in a list."""
     return {
         "id": plan.id,
         "name": plan.name,

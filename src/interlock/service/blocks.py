@@ -1,20 +1,24 @@
-"""Blocks: an item, or everything on a lane, waits for something outside, without a time."""
+"""Blocks: an item, or everything on a lane, waits for something outside, without a deadline."""
 
 from __future__ import annotations
 
 from interlock.core import names
 from interlock.core.blocks import NO_ITEM, NO_LANE, Block
-from interlock.core.checking import checked_reason, given_reason, signed
 from interlock.core.errors import InvalidInput, ItemEnded
 from interlock.core.model import Event, EventKind, Item, ItemId
 from interlock.core.plans.model import PLAN_LANES
+from interlock.core.validation import checked_reason, given_reason, signed
 from interlock.service.contract import BlockView
-from interlock.service.itemview import moment
-from interlock.service.reading import Looking
+from interlock.service.reads import require_item
+from interlock.service.view_builders import block_view
+from interlock.store.port import Store
 
 
-class Blocking(Looking):
-    """The use cases of whoever knows what work outside must come first."""
+class Blocks:
+    """The operations on blocks."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     def block(
         self,
@@ -26,9 +30,9 @@ class Blocking(Looking):
         url: str = "",
         by: str = "",
     ) -> BlockView:
-        """Nothing on this lane, or not this item, is started until `unblock`. A run goes on.
+        """Block an item or everything on a lane until `unblock`. A current run continues.
 
-        The same again changes nothing; another `blocker` is a second block.
+        A repeated call changes nothing; another `blocker` adds a second block.
         """
         names.check_cause("", url)
         at, found = self._target(lane, item)
@@ -38,7 +42,7 @@ class Blocking(Looking):
             )
         block = at._replace(blocker=_blocker(blocker), why=given_reason(why), url=url)
         event = self._block_event(EventKind.BLOCK_SET, at, found, block.why, by, url=url or None)
-        return _view(self.store.block(block, event))
+        return block_view(self._store.block(block, event))
 
     def unblock(
         self,
@@ -49,28 +53,37 @@ class Blocking(Looking):
         why: str = "",
         by: str = "",
     ) -> list[str]:
-        """Remove the blocks of a lane or an item, or only the one by `blocker`. Gives who blocked."""
+        """Remove the blocks of a lane or an item, or only the one by `blocker`. Gives the removed
+        blockers."""
         at, found = self._target(lane, item)
         named = None if blocker is None else _blocker(blocker)
         event = self._block_event(EventKind.BLOCK_REMOVED, at, found, checked_reason(why), by)
-        return self.store.unblock(at.lane, at.item, named, event)
+        return self._store.unblock(at.lane, at.item, named, event)
 
-    def blocks(self, *, limit: int = 100) -> list[BlockView]:
-        """Every block, the oldest first."""
+    def blocks(self, *, lane: str | None = None, limit: int = 100) -> list[BlockView]:
+        """Every block, the oldest first; with `lane`, the blocks of that lane, not those of its items."""
         names.check_whole("limit", limit, 1, names.BATCH_MAX)
-        return [_view(block) for block in self.store.blocks(limit)]
+        if lane is not None and lane != "":
+            found = self._store.blocks_of(names.lane_key(lane), [])[:limit]
+        else:
+            found = self._store.blocks(limit)
+        return [block_view(block) for block in found]
 
     def _target(self, lane: str | None, item: int | None) -> tuple[Block, Item | None]:
-        """A block without a blocker, and the item that it is of."""
+        """A block without a blocker, and its item."""
         if (lane is None) == (item is None):
-            raise InvalidInput("A block is of a lane or of an item.", "Give one of them.")
+            raise InvalidInput(
+                "A block is on either a lane or an item.", "Pass `lane` or `item`.", fields=("lane", "item")
+            )
         if item is not None:
-            found = self._require(ItemId(item))
+            found = require_item(self._store, ItemId(item))
             return Block(lane=NO_LANE, item=found.id, blocker="", why=""), found
         assert lane is not None
         key = names.lane_key(lane)
         if key.startswith(PLAN_LANES):
-            raise InvalidInput(f"The lanes {PLAN_LANES}… are reserved for plans alone.", "Pause the plan.")
+            raise InvalidInput(
+                f"Lanes that begin with {PLAN_LANES} are reserved for plans.", "Pause the plan."
+            )
         return Block(lane=key, item=NO_ITEM, blocker="", why=""), None
 
     def _block_event(
@@ -78,7 +91,7 @@ class Blocking(Looking):
     ) -> Event:
         about = {"lane": at.lane} if item is None else {"lane": item.spec.lock_lane}
         return Event(
-            self.store.now_us(),
+            self._store.now_us(),
             kind,
             why,
             project=None if item is None else item.spec.project,
@@ -90,16 +103,7 @@ class Blocking(Looking):
 
 def _blocker(name: str) -> str:
     if not names.check_text("blocker", name, names.NAME_MAX_CHARS).strip():
-        raise InvalidInput("There is no blocker.", "Name what must come first, as in acme/app#3.")
+        raise InvalidInput(
+            "`blocker` is empty.", "Name what must come first, such as acme/app#3.", fields=("blocker",)
+        )
     return name.strip()
-
-
-def _view(block: Block) -> BlockView:
-    return BlockView(
-        lane=block.lane or None,
-        item=block.item or None,
-        blocker=block.blocker,
-        reason=block.why,
-        url=block.url or None,
-        since=moment(block.at_us),
-    )

@@ -1,4 +1,4 @@
-"""From plain fields to an arrival, with the defaults of its type.
+"""Turns plain fields into an arrival, with the defaults of its type.
 
 Options, lines of a batch and keyword arguments all come through here, so that a field means the same
 everywhere. The core checks names and limits and finds the lane of a payload.
@@ -10,14 +10,13 @@ import json
 import math
 import re
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from interlock.core import names
-from interlock.core.checking import checked_sender
-from interlock.core.commands import Wall
+from interlock.core.commands import QuotaLimit
 from interlock.core.errors import InvalidInput
 from interlock.core.model import (
     A_PERSON,
@@ -32,19 +31,20 @@ from interlock.core.model import (
     SenderKind,
 )
 from interlock.core.record import as_dict, replace
-from interlock.core.timing import WALL_MAX_S
+from interlock.core.timing import QUOTA_LIMIT_MAX_S
 from interlock.settings import TypeDefaults
 
+T = TypeVar("T")
 _SPAN = re.compile(r"(\d{1,12}(?:\.\d+)?)\s*(ms|s|m|h|d)?", re.ASCII)
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _WHOLE, _DIGITS_MAX = re.compile(r"[+-]?(\d+)", re.ASCII), 18
-#: As services tell when a quota is back, and as `date +%s` prints it.
+#: Unix time, as services report the end of a quota limit.
 _SINCE_1970 = re.compile(r"(\d{10})(?:\.\d*)?", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def traced(item: NewItem, parent: str | None) -> NewItem:
-    """An arrival that goes on with a trace, if `parent` is a `traceparent` and its payload has none."""
+    """An arrival that continues a trace, if `parent` is a `traceparent` and its payload has none."""
     if not parent:
         return item
     from interlock.core.tracing import with_parent  # noqa: PLC0415  (most callers are not traced)
@@ -52,10 +52,10 @@ def traced(item: NewItem, parent: str | None) -> NewItem:
     try:
         payload = names.check_payload(item.payload) if item.payload is not None else None
     except InvalidInput:
-        return item  # which is refused in a moment
+        return item  # which is refused later
     found = with_parent(payload, parent)
     text = json.dumps(found, ensure_ascii=False)
-    full = len(text.encode(errors="replace")) > names.PAYLOAD_MAX_BYTES  # work goes before traces
+    full = len(text.encode(errors="replace")) > names.PAYLOAD_MAX_BYTES  # work matters more than traces
     return item if full or found is payload else replace(item, payload=text)
 
 
@@ -66,31 +66,46 @@ def new_item(
     sender: Sender = A_PERSON,
     types: Mapping[str, TypeDefaults] | None = None,
     lanes: names.LaneFields = names.USUAL_FIELDS,
-    options: bool = False,
 ) -> NewItem:
     """An arrival from named fields; null means not given.
 
     Numbers, spans and times may be text. `payload` is JSON text or an object. `run_at` is a time, or a delay
     on the store's clock. `author` and `sender` are those of the caller, where the fields say nothing else.
     `types` are defaults, `lanes` the fields of the payload that give an item without a lane its lane.
-    With `options` a mistake is named by the option that was typed.
     """
     given: dict[str, Any] = {}
     for key, value in fields.items():
         name = field_name(key)
         if value is not None:
-            given[name] = field_value(name, value, option=options)
+            given[name] = field_value(name, value)
     if "title" not in given:
         raise InvalidInput("The item has no title.", "Describe the work in a few words.")
     if "run_at" in given:
-        name, value = _schedule(_spelled("run_at", option=options), given.pop("run_at"))
+        name, value = _schedule("run_at", given.pop("run_at"))
         if name in given:
-            raise InvalidInput("A delay was given twice.", "Use either run_at or run_after_s.")
+            raise InvalidInput(
+                "`run_at` and `run_after` cannot be combined.",
+                "Pass one of them.",
+                fields=("run_at", "run_after"),
+            )
         given[name] = value
     stated = stated_sender(**{name: given.pop(name, None) for name in _SENDERS})
     given["sender"], signed = signature(stated, given.get("author"), caller=author, sender=sender)
     defaults = type_defaults(types or {}, given.get("type", "task")) | lane_default(lanes, given)
     return NewItem(**{**defaults, **given, "author": signed, "policy_open": "policy" not in given})
+
+
+def sent_by(new: NewItem, fields: Mapping[str, object], sender: Sender) -> NewItem:
+    """An arrival of these fields, from this sender unless they name one."""
+    given = {field_name(key): value for key, value in fields.items()}
+    if sender == A_PERSON or any(given.get(name) for name in _SENDERS):
+        return new
+    author = new.author if given.get("author") is not None else sender.agent or new.author
+    return replace(new, sender=sender, author=author)
+
+
+def _listed(fields: Sequence[str]) -> str:
+    return ", ".join(f"`{field}`" for field in fields)
 
 
 _SENDERS = ("from_person", "from_agent", "from_bot", "from_system", "from_outsider")
@@ -104,7 +119,7 @@ def stated_sender(
     from_system: bool | None = None,
     from_outsider: bool | None = None,
 ) -> Sender | None:
-    """Who wrote a message, as its caller says; nothing if the caller says nothing."""
+    """The sender of a message as the caller states it, if at all."""
     stated = [
         *([A_PERSON] if from_person else []),
         *([Sender(SenderKind.AGENT, names.needed_agent(from_agent))] if from_agent is not None else []),
@@ -113,8 +128,8 @@ def stated_sender(
         *([AN_OUTSIDER] if from_outsider else []),
     ]
     if len(stated) > 1:
-        raise InvalidInput("A message has one kind of sender.", "Use one of --from-person, --from-agent, …")
-    return checked_sender(stated[0]) if stated else None
+        raise InvalidInput("A message has one sender.", f"Pass one of {_listed(_SENDERS)}.", fields=_SENDERS)
+    return stated[0] if stated else None
 
 
 def signature(
@@ -125,18 +140,18 @@ def signature(
     return who, (who.agent or caller) if author is None else author
 
 
-def item_changes(fields: Mapping[str, object], *, options: bool = False) -> dict[str, Any]:
-    """What an edit changes, from named fields of an item. None takes a value away: of `agent`, `labels` and
-    `position`, or of `run_at`, which means now. With `options` a mistake is named by the option."""
+def item_changes(fields: Mapping[str, object], *, or_now: str = "") -> dict[str, Any]:
+    """What an edit changes, from named fields of an item. None removes a value: of `agent`, `labels` and
+    `position`, or of `run_at`, which means now. `or_now` ends the hint for a time."""
     given: dict[str, Any] = {}
     for key, value in fields.items():
         name = field_name(key)
         if value is None and name in _REMOVED:
             changed = _REMOVED[name]
         elif name == "run_at":
-            changed = _schedule(_spelled(name, option=options), field_value(name, value), now=options)
+            changed = _schedule(name, field_value(name, value), or_now)
         else:
-            changed = name, field_value(name, value, option=options)
+            changed = name, field_value(name, value)
         given[changed[0]] = changed[1]
     return given
 
@@ -145,19 +160,23 @@ def field_name(key: str) -> str:
     """The name of a field in `NewItem`, from an option's name or an alias."""
     name = _ALIASES.get(key.replace("-", "_"), key.replace("-", "_"))
     if name not in _READERS:
-        raise InvalidInput(f"The field {key!r} does not exist.", f"Known are {', '.join(_READERS)}.")
+        raise InvalidInput(f"Unknown field {key!r}.", f"Use one of {', '.join(_READERS)}.")
     return name
 
 
-def field_value(name: str, value: object, *, option: bool = False) -> Any:
+def field_value(name: str, value: object) -> Any:
     """The value of a field in its own type; `InvalidInput` if it cannot be read."""
-    return _READERS[name](_spelled(name, option=option), value)
-
-
-def _spelled(name: str, *, option: bool) -> str:
-    """A field in the sentence about a mistake: as the option that was typed, or by its name."""
     short = next((alias for alias, field in _ALIASES.items() if field == name), name)
-    return f"--{short.replace('_', '-')}" if option and name != "title" else short
+    return _named(short, _READERS[name], value)
+
+
+def _named(field: str, reader: Callable[[str, object], T], value: object) -> T:
+    """The value of a field by its reader. A mistake names the field, which shells spell."""
+    try:
+        return reader(f"`{field}`", value)
+    except InvalidInput as mistake:
+        mistake.fields = (field,)
+        raise
 
 
 def whole(what: str, value: object) -> int:
@@ -178,7 +197,8 @@ def whole(what: str, value: object) -> int:
 
 
 def span_s(what: str, value: object, *, or_else: str = "") -> float:
-    """A span in seconds: 90, `90`, `90s`, `1.5m`, `2h`, `1d`. A refusal's hint ends with `or_else`."""
+    """A duration in seconds: 90, `90`, `90s`, `1.5m`, `2h`, `1d`. The hint of a refusal ends with
+    `or_else`."""
     if isinstance(value, str) and (match := _SPAN.fullmatch(value.strip())):
         return float(match[1]) * _UNIT_S[match[2] or "s"]
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -187,71 +207,66 @@ def span_s(what: str, value: object, *, or_else: str = "") -> float:
                 return float(value)
     shown = reprlib.repr(value)
     raise InvalidInput(
-        f"{names.the(what)} {shown} is not a span of time.",
+        f"{names.the(what)} {shown} is not a duration.",
         f"Use seconds, or 90s, 5m, 2h, 1d. {or_else}".rstrip(),
     )
 
 
-def _schedule(what: str, time: str | datetime, *, now: bool = False) -> tuple[str, Any]:
-    """When to run: `+5m` from now, or a time. A time without an offset is local. With `now` that word will do
-    too, which the caller has read."""
+def _schedule(field: str, time: str | datetime, or_now: str = "") -> tuple[str, Any]:
+    """When to run: `+5m` from now, or a time. A time without an offset is local."""
     try:
         if isinstance(time, str) and time.startswith("+"):
-            return "run_after_s", span_s(what, time[1:])
+            return "run_after_s", span_s(field, time[1:])
         at = (datetime.fromisoformat(time) if isinstance(time, str) else time).astimezone(UTC)
         return "run_at_us", (at - _EPOCH) // timedelta(microseconds=1)
     except (ValueError, OverflowError, OSError, InvalidInput):
         raise InvalidInput(
-            f"{names.the(what)} {reprlib.repr(str(time))} is not a time.",
-            f"Use ISO 8601, as in 2027-01-31T09:00Z, or +30s, +5m, +2h, +1d{', or now' if now else ''}.",
+            f"`{field}` {reprlib.repr(str(time))} is not a time.",
+            f"Use ISO 8601, such as 2027-01-31T09:00Z, or +30s, +5m, +2h, +1d{or_now}.",
+            fields=(field,),
         ) from None
 
 
-def wall(
+def quota_limit(
     until: str | datetime | None,
     span: object = None,
     *,
     why: str = "",
     whole_agent: bool = False,
-    options: bool = False,
-) -> Wall | None:
-    """A limit from outside, from when it is over: a time, seconds since 1970, `+2h`, or a span.
-
-    None if neither is given. With `options` a mistake is named by the option that was typed."""
+) -> QuotaLimit | None:
+    """A quota limit, by its end: a time, Unix time, `+2h`, or a duration. None if neither is given."""
+    ends = ("until", "for_s")
     if until is not None and span is not None:
-        raise InvalidInput("A wall is over at a time or after a span.", "Use --until or --for, not both.")
+        raise InvalidInput("`until` and `for_s` cannot be combined.", "Pass one of them.", fields=ends)
     if until is not None:
-        what = "--until" if options else "time to wait until"
-        return _wall_until(what, until)._replace(why=why, whole_agent=whole_agent)
+        return _limit_until(until)._replace(why=why, whole_agent=whole_agent)
     if span is not None:
-        return Wall(
-            for_s=span_s("--for" if options else "time to wait", span), why=why, whole_agent=whole_agent
-        )
+        return QuotaLimit(for_s=_named("for_s", span_s, span), why=why, whole_agent=whole_agent)
     if whole_agent:
-        raise InvalidInput("It is not clear until when the agent waits.", "Give --until TIME or --for SPAN.")
+        raise InvalidInput("The quota limit has no end.", "Pass `until` or `for_s`.", fields=ends)
     return None
 
 
-def is_cut(met: Wall, now_s: float) -> bool:
-    """Whether the store takes this wall to be over earlier than it was said to be; by the caller's clock."""
-    return (met.for_s or 0.0 if met.until_us is None else met.until_us / US_PER_S - now_s) > WALL_MAX_S
+def is_cut(met: QuotaLimit, now_s: float) -> bool:
+    """Whether the store shortens this quota limit, by the caller's clock."""
+    return (met.for_s or 0.0 if met.until_us is None else met.until_us / US_PER_S - now_s) > QUOTA_LIMIT_MAX_S
 
 
-def _wall_until(what: str, until: str | datetime) -> Wall:
+def _limit_until(until: str | datetime) -> QuotaLimit:
     if isinstance(until, str) and (seconds := _SINCE_1970.fullmatch(until.strip())):
-        return Wall(until_us=int(seconds[1]) * 1_000_000)
-    name, value = _schedule(what, until.strip() if isinstance(until, str) else until)
-    return Wall(for_s=value) if name == "run_after_s" else Wall(until_us=value)
+        return QuotaLimit(until_us=int(seconds[1]) * 1_000_000)
+    name, value = _schedule("until", until.strip() if isinstance(until, str) else until)
+    return QuotaLimit(for_s=value) if name == "run_after_s" else QuotaLimit(until_us=value)
 
 
 def choice(what: str, value: object, lawful: tuple[str, ...]) -> str:
     """One of a few words."""
     word = value.strip().lower() if isinstance(value, str) else ""
     if word not in lawful:
-        option = what.startswith("-")
+        spelled = what.startswith(("-", "`"))
         shown = reprlib.repr(value)
         raise InvalidInput(
-            f"{what} cannot be {shown}." if option else f"{names.the(what)} {shown} does not exist.",
+            f"{what} cannot be {shown}." if spelled else f"Unknown {what} {shown}.",
             f"Use {', '.join(lawful[:-1])} or {lawful[-1]}.",
         )
     return word
@@ -259,7 +274,7 @@ def choice(what: str, value: object, lawful: tuple[str, ...]) -> str:
 
 def _text(what: str, value: object) -> str:
     if not isinstance(value, str):
-        raise InvalidInput(f"{names.the(what)} {reprlib.repr(value)} is not a text.", "Put it in quotes.")
+        raise InvalidInput(f"{names.the(what)} {reprlib.repr(value)} is not a string.", "Put it in quotes.")
     return value
 
 
@@ -268,7 +283,7 @@ def _words(what: str, value: object) -> tuple[str, ...]:
         return (value,)
     if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
         raise InvalidInput(
-            f"{names.the(what)} {reprlib.repr(value)} is not a list of texts.", 'Use ["one", "two"].'
+            f"{names.the(what)} {reprlib.repr(value)} is not a list of strings.", 'Use ["one", "two"].'
         )
     return tuple(value)
 
@@ -277,12 +292,12 @@ def _payload(what: str, value: object) -> str:
     if isinstance(value, str):
         return value
     if not isinstance(value, Mapping):
-        raise InvalidInput(f"{names.the(what)} is not a JSON object.", 'Wrap it, as in {"value": …}.')
+        raise InvalidInput(f"{names.the(what)} is not a JSON object.", 'Wrap the value: {"value": …}.')
     try:
         return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(
-            f"{names.the(what)} cannot be written as JSON: {error}.", "Use plain values."
+            f"{names.the(what)} cannot be serialized as JSON: {error}.", "Use plain values."
         ) from None
 
 
@@ -290,30 +305,30 @@ def checked_types(types: object) -> Mapping[str, TypeDefaults]:
     """The defaults of items by their type, as the settings have them."""
     if not isinstance(types, Mapping) or not all(isinstance(each, TypeDefaults) for each in types.values()):
         shown = reprlib.repr(types)
-        raise InvalidInput(f"{shown} are not defaults by type.", 'Use {"name": TypeDefaults(…)}.')
+        raise InvalidInput(f"{shown} is not a mapping of defaults.", 'Use {"type": TypeDefaults(…)}.')
     return types
 
 
 def type_defaults(types: Mapping[str, TypeDefaults], name: str) -> dict[str, Any]:
-    """The fields that the settings give to items of a type. The service chooses the policy."""
+    """The default fields of a type, by the settings. The service chooses the policy."""
     values = as_dict(types[name]) if name in types else {}
     return {key: value for key, value in values.items() if value is not None and key != "policy"}
 
 
 def lane_default(lanes: names.LaneFields, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The lane that the settings give to an item with such a payload. The core looks at the usual fields."""
+    """The lane of a payload by the settings' fields. The core reads the usual fields."""
     chosen = given.get("lane") is not None or given.get("no_lane")
     if chosen or not any(lanes) or given.get("payload") is None:
         return {}
     try:
         payload = names.check_payload(given["payload"])
     except InvalidInput:
-        return {}  # the core says why, and refuses it
+        return {}  # the core refuses it with a reason
     lane = names.lane_of_payload(payload, lanes)
     return {} if lane is None else {"lane": lane}
 
 
-#: Fields whose value an edit may take away, and what it sets instead.
+#: Fields that an edit may clear, and their values then.
 _REMOVED: dict[str, tuple[str, Any]] = {
     "agent": ("agent", ""),
     "labels": ("labels", ()),
@@ -321,7 +336,7 @@ _REMOVED: dict[str, tuple[str, Any]] = {
     "run_at": ("run_at_us", 0),
 }
 
-#: Shorter names that options have.
+#: Short names from options.
 _ALIASES = {
     "lease": "lease_s",
     "timeout": "timeout_s",

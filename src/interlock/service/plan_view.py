@@ -1,4 +1,4 @@
-"""Answers about plans, and the part of the service interface that gives them."""
+"""Answers about plans, and the service interface for plans."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from interlock.core.plans.model import EDIT_DEADLINE_S, Graph, Operation
+from interlock.core.plans.model import EDIT_DEADLINE_S, TASKS_MAX, EditOperation, Graph
 from interlock.core.record import Record
 
 
@@ -18,7 +18,7 @@ class TaskView(Record):
     title: str
     type: str
     priority: int
-    #: Who it is for; null means anyone.
+    #: The agent it is for; null means any agent.
     agent: str | None
     labels: tuple[str, ...]
     lane: str | None
@@ -28,10 +28,10 @@ class TaskView(Record):
     unmet: int
     broken: int
     attempt: int
-    #: The live run and who has it.
+    #: The live run and its agent.
     run: int | None
     run_agent: str | None
-    #: When it may be tried again, while it waits in back-off.
+    #: The end of its back-off.
     run_at: datetime | None
     created_at: datetime
     #: When it was claimed for the first time, and when its live run began.
@@ -55,11 +55,11 @@ class CycleView(Record):
 
     opened_at: datetime
     deadline_at: datetime
-    #: The item that asks for the edit, the run that has it, and whose run it is.
+    #: The item that asks for the edit, its run, and the run's agent.
     item: int
     run: int | None
     agent: str | None
-    #: Keys of the tasks whose ends are not answered yet, oldest first.
+    #: Keys of ended tasks that are not answered yet, oldest first.
     pending: tuple[str, ...]
 
 
@@ -87,7 +87,7 @@ class PlanSummary(Record):
 
 
 class PlanView(Record):
-    """One plan with its current graph. Tasks come in the order of their arrival."""
+    """One plan with its current graph. Tasks are in order of arrival."""
 
     id: int
     name: str
@@ -98,6 +98,13 @@ class PlanView(Record):
     edit_deadline_s: float
     paused: bool
     paused_reason: str | None
+    #: How many tasks and edges it has, and what became of the tasks.
+    task_count: int
+    edge_count: int
+    open_tasks: int
+    completed: int
+    failed: int
+    #: Empty if more tasks than wanted are in it.
     tasks: tuple[TaskView, ...]
     edges: tuple[EdgeView, ...]
     cycle: CycleView | None
@@ -110,9 +117,9 @@ class EditView(Record):
 
     plan: int
     revision: int
-    #: The graph had changed since the base, in places that this edit does not touch.
+    #: The graph had changed since the base, without a conflict with this edit.
     rebased: bool
-    #: Keys that were added, removed, changed, and that may start now.
+    #: Keys of added, removed and changed tasks, and of tasks that may start now.
     added: tuple[str, ...]
     removed: tuple[str, ...]
     updated: tuple[str, ...]
@@ -139,7 +146,7 @@ class BatchView(Record):
     plan: int
     name: str
     revision: int
-    #: The number of the last completion in here; the edit passes it back.
+    #: The number of the last completion in this batch; the edit passes it back.
     through: int
     completions: tuple[CompletionView, ...]
     deadline_at: datetime
@@ -172,7 +179,7 @@ class PlanStatsView(Record):
     edits_refused: int
     edits_rebased: int
     edits_failed: int
-    #: Ends of tasks that were registered for the editor, and how many of them it has answered.
+    #: Completions for the editor, and how many it has answered.
     completions_registered: int
     completions_answered: int
     #: How long edit cycles were open in total.
@@ -181,8 +188,8 @@ class PlanStatsView(Record):
     to_dispatch_avg_s: float | None
     to_dispatch_p50_s: float | None
     to_dispatch_p95_s: float | None
-    #: The chain of tasks that took longest, first to last. A task takes as long as its runs together; tasks
-    #: that have not ended count as nothing.
+    #: The chain of tasks that took longest, first to last. A task takes as long as its runs together;
+    #: unfinished tasks count as zero.
     critical_path: tuple[str, ...]
     critical_path_s: float
     total_work_s: float
@@ -195,9 +202,9 @@ class PlanStatsView(Record):
 class PlanService(Protocol):
     """Graphs of tasks that may be edited while they run.
 
-    Agents that a plan names, its editor too, must be known to the store, and some agent must have each label.
-    A refused edit raises `EditRefused` with every reason, `StaleRevision`, `CycleExpired` or `LeaseLost`, and
-    changes nothing.
+    The store must know every agent that a plan names, including its editor, and some agent must have each
+    label. A refused edit raises `EditRefused` with every reason, `StaleRevision`, `CycleExpired` or
+    `LeaseLost`. It changes nothing.
     """
 
     def create_plan(
@@ -211,16 +218,35 @@ class PlanService(Protocol):
         by: str = "",
     ) -> PlanView: ...
 
-    def plan(self, plan: int) -> PlanView: ...
+    def plan(self, plan: int, *, tasks_max: int = TASKS_MAX) -> PlanView: ...
 
-    def plans(self, *, ended: bool = False, limit: int = 100) -> list[PlanSummary]: ...
+    def plan_tasks(
+        self,
+        plan: int,
+        *,
+        all: bool = False,  # noqa: A002
+        statuses: Sequence[str] = (),
+        after: int = 0,
+        limit: int = 100,
+    ) -> list[TaskView]: ...
+
+    def plans(
+        self,
+        *,
+        ended: bool = False,
+        statuses: Sequence[str] = (),
+        project: str | None = None,
+        editor: str | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> list[PlanSummary]: ...
 
     def edit_plan(
         self,
         plan: int,
         *,
         base: int,
-        operations: Sequence[Operation] | None = None,
+        operations: Sequence[EditOperation] | None = None,
         graph: Graph | None = None,
         run: str | None = None,
         through: int | None = None,
