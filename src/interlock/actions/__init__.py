@@ -1,4 +1,4 @@
-"""GitHub Actions: a workflow whose concurrency is right, and the known mistakes in one that is not.
+"""GitHub Actions: generates a workflow with correct concurrency, and finds the known mistakes in others.
 
-Everything here is a function of texts: nothing is read, written or asked of GitHub.
+Everything here is a function of texts: no files are read or written, and GitHub is not called.
 """

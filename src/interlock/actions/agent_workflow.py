@@ -1,6 +1,6 @@
 """The workflow that `interlock actions init` writes, in two styles.
 
-The texts are in the `.yml` files beside this module; this module fills in what differs.
+The texts are in the `.yml` files beside this module. This module fills in the differences.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from interlock.core.names import check_text
 COMMAND_MAX_BYTES = 16 * 1024
 INSTALL_MAX_BYTES = 2 * 1024
 DIRECTORY_MAX_BYTES = 200
-#: A script of the repository's own, so that the workflow favours no agent.
+#: A script in the repository, so that the workflow favours no agent.
 DEFAULT_COMMAND = "bash .github/agent.sh"
 
-#: The second one is the steps that both jobs begin with.
+#: The workflow, and the first steps of both jobs.
 _TEMPLATE, _SETUP = "agent_workflow.yml", "setup_steps.yml"
 _COMMAND_INDENT = " " * 12
 
 
 class Style(StrEnum):
-    """What happens to an event whose number has a run at work."""
+    """What happens to an event whose number has an active run."""
 
     QUEUE = "queue"
     CANCEL = "cancel"
@@ -46,7 +46,8 @@ _WAITING = {
 }
 
 
-#: The state's working tree is beside the agent's own, so that its branch and the state are pushed apart.
+#: The state's working tree is beside the agent's, so that the agent's branch and the state are pushed
+#: separately.
 _STATE = """\
 # What agents know of all numbers is on the default branch, in $STATE. Keep one file for each number: runs on
 # other numbers push there too, and files of their own never conflict.
@@ -72,8 +73,8 @@ fi
 def agent_workflow(style: Style, command: str, install: str, *, state: str | None = None) -> str:
     """The text of the workflow.
 
-    `command` goes into a shell script unchanged. `install` is the arguments of `pip install`, unless a
-    variable of the repository has others. `state` is a directory on the default branch that runs keep.
+    `command` is inserted into a shell script unchanged. `install` is the arguments of `pip install`; a
+    variable of the repository can override them. `state` is a directory on the default branch that runs keep.
     """
     directory = None if state is None else _directory(state)
     text = template(_TEMPLATE)
@@ -84,7 +85,7 @@ def agent_workflow(style: Style, command: str, install: str, *, state: str | Non
         ("@SETUP@", setup_steps(install)),
         ("@STATE@", _kept(_STATE, directory)),
         ("@KEEP@", _kept(_KEEP, directory)),
-        # Last: what people write may contain any of the other marks.
+        # Last, because users' texts may contain the other marks.
         ("@COMMAND@", indent(_checked(command), _COMMAND_INDENT)),
     ):
         text = text.replace(mark, value)
@@ -105,18 +106,18 @@ def _words(install: str) -> str:
     words = " ".join(check_text("install", install, INSTALL_MAX_BYTES).split())
     if not words:
         raise InvalidInput(
-            "What to install is empty.", "Name a path, an address with a commit, or a file of pins."
+            "The source to install is empty.", "Name a path, an address with a commit, or a file of pins."
         )
     if any(c in "\"'\\{}$" or not c.isprintable() for c in words):
         raise InvalidInput(
-            "What to install has a quote, a brace, a dollar or a control character, which are not allowed.",
+            "The source to install has a quote, a brace, a dollar or a control character; none is allowed.",
             "Write the arguments of pip install, such as git+https://HOST/interlock@COMMIT.",
         )
     return words
 
 
 def _directory(state: str) -> str:
-    """A directory of the repository, as words of a script."""
+    """A directory of the repository, quoted for a script."""
     name = check_text("state", state, DIRECTORY_MAX_BYTES).strip("/")
     parts = name.split("/")
     if not re.fullmatch(r"[\w./-]+", name, re.ASCII) or {"", ".", "..", ".git"} & {*parts} or name[0] == "-":

@@ -1,12 +1,12 @@
 """Which jobs run an agent, and whether a cancelled run's signals reach it.
 
-An agent is known by its name: an action that runs one, a program or package that is one, `interlock hold`,
-`work` and `push`. Where people talk to a workflow, a script with such a name (`node bundle/gemini.js`) is one
-too, and so is any program or script with the word `agent` in its name. Everything else is no agent, and the
-checks have nothing to say about it.
+An agent is recognised by its name: an action that runs one, a program or package that is one, `interlock
+hold`, `work` and `push`. In a workflow that people talk to, a script with such a name
+(`node bundle/gemini.js`) also counts, and so does any program or script with the word `agent` in its name.
+Everything else is no agent, and the checks ignore it.
 
-GitHub sends the signals of a cancellation to the entry process of a step, the shell. The shell does not pass
-them on: only a command that replaced it by `exec` can end in an orderly way.
+GitHub sends the signals of a cancellation to the entry process of a step, the shell. The shell does not
+forward them: only a command that replaced it by `exec` can shut down cleanly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAMES = """
     aider amp auggie claude codex copilot crush cursor-agent gemini openhands opencode plandex qwen sweagent
 """
 _PROGRAMS = frozenset(_NAMES.split())
-#: Programs that run an agent only with one of these words; another tool may have the same name.
+#: Programs that run an agent only with one of these words: other tools may have the same name.
 _WITH_WORD = {
     "awf": frozenset({"--"}),  # the firewall around the agents of GitHub's agentic workflows
     "droid": frozenset({"exec"}),
@@ -36,11 +36,11 @@ _PACKAGES = re.compile(
     r"(@(anthropic-ai/claude-code|augmentcode/auggie|charmland/crush|github/copilot|google/gemini-cli|openai/codex"
     r"|qwen-code/qwen-code|sourcegraph/amp)|aider-chat|opencode-ai|openhands-ai)(@.*)?"
 )
-#: Arguments with which these programs work on nothing and end soon.
+#: Arguments with which these programs do no work and end soon.
 _QUICK = frozenset({"auth", "config", "doctor", "help", "install", "login", "mcp", "update"}) | frozenset(
     {"--help", "--version", "-h", "-v"}
 )
-#: It starts nothing that works on.
+#: It needs no signals, because it starts nothing that keeps working.
 _PUSH = ["interlock", "push"]
 _ACTIONS = re.compile(
     r"(anthropics/claude-code-(base-)?action|openai/codex-action|google-github-actions/run-gemini-cli"
@@ -52,17 +52,17 @@ _ACTIONS = re.compile(
 #: The word in the name of a program or script, and programs that have it for other reasons.
 _NAMED = re.compile(r"(?:^|[-_./:])agents?(?=[-_./:@]|$)", re.IGNORECASE)
 _NAMED_OTHERWISE = frozenset({"ssh-agent", "gpg-agent", "buildkite-agent", "datadog-agent"})
-#: A called workflow that is not among the files is known by its name alone.
+#: A called workflow that is not among the files is recognised by its name alone.
 _CALLED = re.compile(
     r"(?:^|[-_./])(?:agents?|aider|claude|codex|copilot|gemini|opencode)(?=[-_./@]|$)", re.IGNORECASE
 )
-#: Programs that run a script or program, and among how many of their first words its name is.
+#: Programs that run a script or program, and how many of their first words may contain its name.
 _LAUNCHED_WORDS = {
     **dict.fromkeys(("bash", "bunx", "node", "npx", "python", "python3", "ruby", "sh", "tsx"), 1),
     **dict.fromkeys(("bun", "cargo", "deno", "dotnet", "go", "npm", "pnpm", "yarn"), 2),
     **dict.fromkeys(("docker", "just", "make", "podman", "task"), 4),
 }
-#: These run the program that follows the word.
+#: These programs run the program after one of these words.
 _RUNNERS = {
     **dict.fromkeys(("hatch", "pdm", "pipenv", "pipx", "pixi", "poetry", "rye", "uv"), frozenset({"run"})),
     **dict.fromkeys(("bun", "deno", "npm", "pnpm", "yarn"), frozenset({"dlx", "exec", "x"})),
@@ -73,24 +73,24 @@ _RUNNER_VALUES = frozenset({"-e", "-p", *(f"--{name}" for name in _RUNNER_OPTION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deaf:
-    """An agent that no signal reaches."""
+class UnreachedAgent:
+    """An agent that gets no signals."""
 
     line: int
     program: str
     #: The word that starts it, before which `exec` belongs.
     starter: str
-    #: It is inside a substitution or the text of another shell, where `exec` alone does not help.
+    #: It is inside a substitution or another shell's text, where `exec` alone does not help.
     inner: bool
 
 
-def talks(workflow: Workflow) -> bool:
-    """Whether people talk to it."""
+def is_conversation(workflow: Workflow) -> bool:
+    """Whether people talk to this workflow."""
     return bool(workflow.events.keys() & CONVERSATION_EVENTS)
 
 
 def agent_jobs(workflow: Workflow, *, talking: bool) -> list[Job]:
-    """The jobs that run an agent by themselves, unless they never run."""
+    """The jobs that run an agent in their own steps, without jobs that never run."""
     return [
         job
         for job in workflow.jobs
@@ -99,25 +99,26 @@ def agent_jobs(workflow: Workflow, *, talking: bool) -> list[Job]:
 
 
 def calls_agent(job: Job) -> bool:
-    """Whether the name of the workflow that a job calls is an agent's."""
+    """Whether a job calls a workflow with the name of an agent."""
     return bool(_CALLED.search(job.uses)) and not _is_disabled(job)
 
 
 def _is_disabled(job: Job) -> bool:
-    """Whether its condition is false whatever happens, such as `false && …`."""
+    """Whether its condition is always false, such as `false && …`."""
     with suppress(Undecided, MalformedExpression):
         return job.condition is not None and not truth(parse_condition(job.condition.value)({}))
     return False
 
 
 def has_timeout(job: Job, *, talking: bool) -> bool:
-    """The job or each of its agent steps has a time limit. A job that calls a workflow cannot have one."""
+    """Whether the job or each of its agent steps has a time limit. A job that calls a workflow cannot have
+    one."""
     steps = [step for step in job.steps if _is_agent_step(job, step, talking=talking)]
     return bool(job.uses) or job.has_timeout or (bool(steps) and all(step.has_timeout for step in steps))
 
 
-def deaf_commands(job: Job, *, talking: bool) -> Iterator[Deaf]:
-    """Agents that no signal reaches."""
+def unreached_agents(job: Job, *, talking: bool) -> Iterator[UnreachedAgent]:
+    """The agents that get no signals."""
     for step in job.steps:
         if step.run is None or not _in_posix_shell(job, step):
             continue
@@ -128,7 +129,7 @@ def deaf_commands(job: Job, *, talking: bool) -> Iterator[Deaf]:
             program = _started(command.program)
             if _is_at_work(command, talking=talking) and not command.execs and program[:2] != _PUSH:
                 offset = command.line if step.run.literal else 0
-                yield Deaf(
+                yield UnreachedAgent(
                     line=step.run.line + offset,
                     program=program[0],
                     starter=command.starter,
@@ -143,13 +144,13 @@ def _is_agent_step(job: Job, step: Step, *, talking: bool) -> bool:
 
 
 def _is_at_work(command: SimpleCommand, *, talking: bool) -> bool:
-    """An agent in the foreground; one in the background is a server."""
+    """Whether it is an agent in the foreground. One in the background is a server."""
     return command.end != "&" and _is_agent(_started(command.program), talking=talking)
 
 
 def _script(job: Job, step: Step) -> list[SimpleCommand]:
     def filled(piece: re.Match[str]) -> str:
-        # An expression may contain operators; for the shell it is only text. Of a matrix, one job will do.
+        # An expression may contain operators, but for the shell it is text. One job of a matrix is enough.
         context, _, name = piece[1].strip().partition(".")
         return job.matrix.get(name.lower(), ("EXPRESSION",))[0] if context == "matrix" else "EXPRESSION"
 
@@ -173,7 +174,7 @@ def _is_agent(program: Sequence[str], *, talking: bool) -> bool:
 
 
 def _started(program: list[str]) -> list[str]:
-    """The program that `uv run`, `npm exec` and the like start; otherwise the program itself."""
+    """The program that `uv run`, `npm exec` and the like start; for others, the program itself."""
     for _ in range(3):
         words = _after_options(program[1:])
         if not program or not words or words[0] not in _RUNNERS.get(_name(program[0]), ()):
@@ -183,7 +184,7 @@ def _started(program: list[str]) -> list[str]:
 
 
 def _after_options(words: list[str]) -> list[str]:
-    """The words from the first that is not an option."""
+    """The words, starting with the first that is not an option."""
     skip = False
     for at, word in enumerate(words):
         if skip or word.startswith("-"):

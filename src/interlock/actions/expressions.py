@@ -1,8 +1,8 @@
-"""GitHub's expressions, read and evaluated as far as a key or a condition needs.
+"""Parses and evaluates GitHub's expressions: the parts of the language that keys and conditions need.
 
-A value that the file alone does not give (a variable of the repository, the output of a job) is `Opaque`:
-only its name is known. It may be part of a text. Where a decision depends on it, evaluation raises
-`Undecided`, and the caller reports nothing rather than something wrong.
+A value that is not in the file (a variable of the repository, the output of a job) is `Opaque`: only its name
+is known. It may be part of a text. If a decision depends on it, evaluation raises `Undecided`, and the caller
+reports nothing instead of a false finding.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-#: Deeper than any real expression; keeps a hostile file from exhausting the stack.
+#: Deeper than any real expression. It prevents a hostile file from exhausting the stack.
 _DEPTH_MAX = 50
 
 
@@ -23,17 +23,18 @@ class MalformedExpression(ValueError):
 
 
 class Undecided(Exception):
-    """The answer depends on something that only a real run knows."""
+    """The result depends on a value that only a real run knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A value that only a run knows; here it has a name. Equal names mean equal values, unless it varies."""
+    """A value that only a run knows, represented by a name. Equal names mean equal values, unless it
+    varies."""
 
     name: str
-    #: Another run may have another value: a text with it in it is not known.
+    #: Another run may have another value: a text that contains it is unknown.
     varies: bool = False
-    #: Whether it counts as true, where that is known although the value is not.
+    #: Whether it counts as true, if that is known although the value is not.
     is_true: bool | None = None
 
     def __getitem__(self, key: str) -> Opaque:
@@ -41,7 +42,7 @@ class Opaque:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class KnownObject:
     """An object with some known fields; every other field exists and has an unknown value."""
 
     name: str
@@ -52,8 +53,8 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """The inputs of a called workflow. If the caller leaves one out, its value is unknown."""
+class InputValues:
+    """The inputs of a called workflow. The value of an omitted input is unknown."""
 
     values: Mapping[str, Any]
 
@@ -83,17 +84,17 @@ _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A text with `${{ … }}` in it, ready to be filled in."""
+    """A text with `${{ … }}` in it, parsed and ready to fill in."""
 
     pieces: tuple[str | Node, ...]
 
     def fill(self, contexts: Mapping[str, Value]) -> str:
-        """The text in a given situation. Opaque values appear by their names."""
+        """The text for given contexts. Opaque values appear by their names."""
         return "".join(p if isinstance(p, str) else text_of(p(contexts)) for p in self.pieces)
 
 
 def parse_template(text: str) -> Template:
-    """Split a text into fixed and computed pieces."""
+    """Split a text into literal and computed pieces."""
     pieces: list[str | Node] = []
     end = 0
     for match in PIECE.finditer(text):
@@ -105,7 +106,7 @@ def parse_template(text: str) -> Template:
 
 
 def parse_condition(text: str) -> Node:
-    """The condition of `if:`: one expression, with or without `${{ }}` around it, or a text with pieces."""
+    """Parse the condition of `if:`: one expression, with or without `${{ }}`, or a text with such pieces."""
     stripped = text.strip()
     whole = PIECE.fullmatch(stripped)
     if whole and "${{" not in whole[1]:
@@ -116,12 +117,12 @@ def parse_condition(text: str) -> Node:
 
 
 def parse(text: str) -> Node:
-    """One expression as a function of its contexts."""
+    """Parse one expression into a function of its contexts."""
     return _Parser(text).whole()
 
 
 def truth(value: Value) -> bool:
-    """Whether GitHub takes a value for true; raises `Undecided` if that is not known."""
+    """Whether GitHub treats a value as true; raises `Undecided` if unknown."""
     if isinstance(value, Opaque):
         if value.is_true is None:
             raise Undecided(value.name)
@@ -142,7 +143,7 @@ def text_of(value: Value) -> str:
             return str(int(value)) if value.is_integer() else repr(value)
         case Opaque(varies=True):
             raise Undecided(value.name)
-        case Opaque() | Record() | Given():
+        case Opaque() | KnownObject() | InputValues():
             return f"<{value.name}>"
         case Mapping():
             return "Object"
@@ -162,7 +163,7 @@ def _varies(*values: Value) -> bool:
 
 
 class _Parser:
-    """Recursive descent, loosest operator first."""
+    """A recursive-descent parser, from the lowest operator precedence."""
 
     def __init__(self, text: str) -> None:
         self._tokens = tokens(text)
@@ -170,54 +171,54 @@ class _Parser:
         self._depth = 0
 
     def whole(self) -> Node:
-        node = self._either()
+        node = self._disjunction()
         if self._peek()[0] != "end":
             raise MalformedExpression(f"{self._peek()[1]!r} is not expected")
         return node
 
-    def _either(self) -> Node:
+    def _disjunction(self) -> Node:
         self._depth += 1
         if self._depth > _DEPTH_MAX:
             raise MalformedExpression("it is nested too deeply")
-        node = self._both()
+        node = self._conjunction()
         while self._take("||"):
-            node = _either_or(node, self._both(), ends=True)
+            node = _junction(node, self._conjunction(), ends=True)
         self._depth -= 1
         return node
 
-    def _both(self) -> Node:
-        node = self._compared()
+    def _conjunction(self) -> Node:
+        node = self._comparison()
         while self._take("&&"):
-            node = _either_or(node, self._compared(), ends=False)
+            node = _junction(node, self._comparison(), ends=False)
         return node
 
-    def _compared(self) -> Node:
-        node = self._negated()
+    def _comparison(self) -> Node:
+        node = self._negation()
         while self._peek()[1] in _COMPARISONS and self._peek()[0] == "mark":
-            node = _compare(self._next()[1], node, self._negated())
+            node = _compare(self._next()[1], node, self._negation())
         return node
 
-    def _negated(self) -> Node:
+    def _negation(self) -> Node:
         negations = 0
         while self._take("!"):
             negations += 1
-        node = self._reached()
+        node = self._property_path()
         if not negations:
             return node
         return _negate(node, odd=negations % 2 == 1)
 
-    def _reached(self) -> Node:
+    def _property_path(self) -> Node:
         node = self._atom()
         while True:
             if self._take("."):
                 kind, text = self._next()
                 if kind != "name" and text != "*":
                     raise MalformedExpression(f"{text!r} is not a property")
-                node = _reach(node, _constant(text.lower()))
+                node = _property(node, _constant(text.lower()))
             elif self._take("["):
-                key = _constant("*") if self._take("*") else self._either()
+                key = _constant("*") if self._take("*") else self._disjunction()
                 self._want("]")
-                node = _reach(node, key)
+                node = _property(node, key)
             else:
                 return node
 
@@ -228,7 +229,7 @@ class _Parser:
         if kind == "string":
             return _constant(text[1:-1].replace("''", "'"))
         if text == "(":
-            node = self._either()
+            node = self._disjunction()
             self._want(")")
             return node
         if kind != "name":
@@ -245,7 +246,7 @@ class _Parser:
         while not self._take(")"):
             if arguments:
                 self._want(",")
-            arguments.append(self._either())
+            arguments.append(self._disjunction())
         return arguments
 
     def _peek(self) -> tuple[str, str]:
@@ -285,10 +286,10 @@ def _constant(value: Value) -> Node:
     return lambda _: value
 
 
-def _either_or(left: Node, right: Node, *, ends: bool) -> Node:
-    """`||` ends with a true left side, `&&` with a false one.
+def _junction(left: Node, right: Node, *, ends: bool) -> Node:
+    """Evaluate `||`, which stops at a true left side, or `&&`, which stops at a false one.
 
-    If the left side is not known, the right one may still decide whether the whole is true.
+    If the left side is unknown, the right side may still decide whether the result is true.
     """
 
     def node(contexts: Mapping[str, Value]) -> Value:
@@ -320,13 +321,13 @@ def _compare(mark: str, left: Node, right: Node) -> Node:
         a, b = left(contexts), right(contexts)
         if isinstance(a, Opaque) or isinstance(b, Opaque):
             return Opaque(f"{_label(a)} {mark} {_label(b)}", varies=_varies(a, b))
-        return _COMPARISONS[mark](*_alike(a, b))
+        return _COMPARISONS[mark](*_comparable(a, b))
 
     return node
 
 
-def _alike(a: Value, b: Value) -> tuple[Value, Value]:
-    """Two values made comparable: texts without case, values of different kinds as numbers."""
+def _comparable(a: Value, b: Value) -> tuple[Value, Value]:
+    """Two values in comparable form: texts without case, values of different kinds as numbers."""
     if isinstance(a, str) and isinstance(b, str):
         return a.lower(), b.lower()
     if type(a) is type(b):
@@ -362,12 +363,12 @@ _COMPARISONS: dict[str, Callable[[Value, Value], bool]] = {
 _WORDS = {"true": True, "false": False, "null": None, "nan": math.nan, "infinity": math.inf}
 
 
-def _reach(node: Node, key: Node) -> Node:
-    """A property; what an object lacks is null, and so is a property of null."""
+def _property(node: Node, key: Node) -> Node:
+    """A property. A missing property is null, and so is a property of null."""
 
     def reached(contexts: Mapping[str, Value]) -> Value:
         value, name = node(contexts), key(contexts)
-        if isinstance(value, Opaque | Record | Given):
+        if isinstance(value, Opaque | KnownObject | InputValues):
             return value[text_of(name).lower()] if name != "*" else Opaque(f"{value.name}.*", varies=True)
         if name == "*" or isinstance(name, Opaque):
             return Opaque(f"{text_of(value)}.{text_of(name)}")
@@ -384,7 +385,9 @@ def _call(name: str, arguments: list[Node]) -> Node:
     def call(contexts: Mapping[str, Value]) -> Value:
         values = [argument(contexts) for argument in arguments]
         function = _FUNCTIONS.get(name)
-        if function is None or (name != "format" and any(isinstance(v, Opaque | Record) for v in values)):
+        if function is None or (
+            name != "format" and any(isinstance(v, Opaque | KnownObject) for v in values)
+        ):
             return Opaque(f"{name}({', '.join(map(_label, values))})", varies=_varies(*values))
         try:
             return function(*values)
@@ -403,12 +406,12 @@ def _format(pattern: Value, *values: Value) -> str:
 
 def _contains(where: Value, what: Value) -> bool:
     if isinstance(where, list):
-        return any(_COMPARISONS["=="](*_alike(each, what)) for each in where)
+        return any(_COMPARISONS["=="](*_comparable(each, what)) for each in where)
     return text_of(what).lower() in text_of(where).lower()
 
 
 def _from_json(text: Value) -> Value:
-    # GitHub's language has one kind of number, and names without case.
+    # GitHub's language has one kind of number, and case-insensitive names.
     return json.loads(text_of(text), parse_int=float, object_pairs_hook=_folded)
 
 
@@ -416,7 +419,7 @@ def _folded(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
     return {key.lower(): value for key, value in pairs}
 
 
-#: The functions whose answer follows from their arguments. Every other call is opaque.
+#: The functions whose results depend only on their arguments. Every other call is opaque.
 _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "format": _format,
     "contains": _contains,

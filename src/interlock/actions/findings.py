@@ -1,4 +1,4 @@
-"""What can be wrong with a workflow: stable codes, and where one was found."""
+"""The mistakes in workflows: their stable codes, and the findings."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Strangers' texts that a workflow puts into a script.
+"""Finds script injections: strangers' texts that a workflow inserts into a script.
 
-GitHub fills in `${{ … }}` before the shell reads the script, so it runs a title with `$(…)` in it. The fields
-that count are those of anybody who can open an issue or a pull request, and only where the text itself gets
-in: a comparison or `contains()` lets nothing through. Detours such as `env.NAME` are not followed.
+GitHub fills in `${{ … }}` before the shell reads the script, so the shell runs a title with `$(…)` in it. The
+relevant fields can be written by any account that can open an issue or a pull request. They count only where
+the text itself is inserted: a comparison or `contains()` does not insert it. Indirect uses such as `env.NAME`
+are not followed.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def injections(script: str) -> Iterator[tuple[int, str]]:
         try:
             found = tokens(match[1])
         except MalformedExpression:
-            continue  # GitHub runs nothing of such a file
+            continue  # GitHub does not run such a file
         for path in _put_in(found):
             yield script.count("\n", 0, match.start()), path
 
@@ -83,7 +84,7 @@ def _put_in(found: Sequence[Token]) -> Iterator[str]:
 
 
 def _path(found: Sequence[Token], at: int) -> tuple[list[str], int]:
-    """A name with its properties, and where it ends."""
+    """A name with its properties, and the position of its end."""
     path = [found[at][1].lower()]
     at += 1
     while found[at][0] == "mark" and found[at][1] in (".", "["):
@@ -101,7 +102,7 @@ def _path(found: Sequence[Token], at: int) -> tuple[list[str], int]:
 
 
 def _is_strangers(path: Sequence[str], whole: bool) -> bool:
-    """Whether a path is such a text; with `whole`, also an object that contains one."""
+    """Whether a path is a stranger's text; with `whole`, also an object that contains one."""
     return any(
         ((len(path) == len(known) and path[-1] == known[-1]) or (whole and len(path) < len(known)))
         and all("*" in (a, b) or a == b for a, b in zip(path, known, strict=False))

@@ -1,7 +1,7 @@
-"""Made-up events with the contexts that GitHub gives to a workflow, for the events that agents listen to.
+"""Simulated events with the contexts that GitHub gives to a workflow, for the events that agents listen to.
 
-An occurrence is one such event with its run. Two on the same thing must get one key, two on different things
-must not: the checks test concurrency groups by this.
+An occurrence is one such event with its run. Two occurrences on the same thing must get one key, and two on
+different things must get different keys. The checks test concurrency groups by this.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from interlock.actions.expressions import Given, Opaque, Record
+from interlock.actions.expressions import InputValues, KnownObject, Opaque
 
-#: About an issue or a pull request; a comment may be on either, with the same event.
+#: Events of issues and pull requests; a comment may be on either, with the same event.
 ISSUE_EVENTS = frozenset({"issues", "issue_comment"})
 PULL_REQUEST_EVENTS = frozenset({"pull_request", "pull_request_target", "pull_request_review"}) | frozenset(
     {"pull_request_review_comment", "issue_comment"}
 )
 DISCUSSION_EVENTS = frozenset({"discussion", "discussion_comment"})
-#: Events that an agent causes when it answers, so that its own answer may start it again.
+#: Events that an agent's answer causes, so that the answer may start the agent again.
 ANSWERED_EVENTS = ISSUE_EVENTS | PULL_REQUEST_EVENTS | DISCUSSION_EVENTS
-#: People talk to an agent through these; a workflow that listens to one is taken for an agent's.
+#: People talk to an agent through these events. A workflow that listens to one counts as an agent's.
 CONVERSATION_EVENTS = ANSWERED_EVENTS - {"pull_request", "pull_request_target"}
-#: The repository, unless a job runs only in one of another name.
+#: The name of the repository, unless a job runs only in one with another name.
 REPOSITORY = "octo/app"
-#: The first event of a thing, which comes once.
+#: The first event of a thing, which occurs once.
 BIRTH = "opened"
 
 
@@ -36,17 +36,17 @@ class Occurrence:
     #: `issue`, `pull request` or `discussion`.
     thing: str
     number: int
-    #: Which run it starts; no two are alike.
+    #: The run that it starts; unique.
     run: int
-    #: The name of the workflow that it starts, and the activity types for which it does.
+    #: The name of the workflow that it starts, and the activity types that start it.
     workflow: str
     types: tuple[str, ...] = ()
     by_bot: bool = False
     repository: str = REPOSITORY
-    #: What a called workflow was given; only a dispatch has inputs otherwise.
+    #: The inputs of a called workflow. Otherwise only a dispatch has inputs.
     inputs: Mapping[str, Any] | None = None
-    #: What the event says beside that, if it is known: its `action`, its `label`, the `login` of its sender
-    #: and the commit (`sha`) of its pull request.
+    #: Further known data of the event: its `action`, its `label`, the `login` of its sender and the commit
+    #: (`sha`) of its pull request.
     told: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -55,11 +55,11 @@ class Occurrence:
 
     @property
     def comes_back(self) -> bool:
-        """Whether an agent at work on a thing can cause this event on the same thing."""
+        """Whether an agent that works on a thing can cause this event on the same thing."""
         return self.event in ANSWERED_EVENTS and set(self.types) != {BIRTH}
 
     def contexts(self) -> dict[str, Any]:
-        """The contexts an expression sees. A called workflow sees those of the event of its caller."""
+        """The contexts for expressions. A called workflow gets those of its caller's event."""
         event = self._event()
         login = self.told.get("login") or _login(self.by_bot)
         on_pull_request = "pull_request" in event
@@ -88,9 +88,9 @@ class Occurrence:
             "api_url": "https://api.github.com",
             "graphql_url": "https://api.github.com/graphql",
         }
-        given: Any = {} if self.inputs is None else Given(self.inputs)
+        given: Any = {} if self.inputs is None else InputValues(self.inputs)
         unknown = {name: Opaque(name, varies=True) for name in ("needs", "strategy", "matrix")}
-        return {"github": Record("github", github), "inputs": given, **unknown}
+        return {"github": KnownObject("github", github), "inputs": given, **unknown}
 
     def _event(self) -> Mapping[str, Any]:
         author = _user(self.by_bot, self.told.get("login"))
@@ -98,18 +98,18 @@ class Occurrence:
             "action": self.told.get("action") or Opaque("the action"),
             "sender": author,
             "repository": self._repository(),
-            # Which of these exist depends on the action.
+            # The action decides which of these exist.
             **{name: Opaque(f"event.{name}") for name in ("label", "assignee", "changes", "milestone")},
         }
         if label := self.told.get("label"):
-            event["label"] = Record(f"label {label}", {"name": label})
+            event["label"] = KnownObject(f"label {label}", {"name": label})
         if self.event == "schedule":
             return {"schedule": Opaque("the schedule"), "repository": self._repository()}
         if self.thing == "discussion":
-            event["discussion"] = Record(self.subject, {"number": float(self.number)})
+            event["discussion"] = KnownObject(self.subject, {"number": float(self.number)})
         elif self.event in ISSUE_EVENTS:
-            on_pull_request = {"pull_request": Record(f"link to {self.subject}")}
-            event["issue"] = Record(
+            on_pull_request = {"pull_request": KnownObject(f"link to {self.subject}")}
+            event["issue"] = KnownObject(
                 self.subject,
                 {"number": float(self.number), "pull_request": None}
                 | (on_pull_request if self.thing == "pull request" else {}),
@@ -119,22 +119,24 @@ class Occurrence:
             if self.event.startswith("pull_request") and "review" not in self.event:
                 event["number"] = float(self.number)
         if self.event.endswith("comment"):
-            event["comment"] = Record(f"comment of run {self.run}", {"user": author})
+            event["comment"] = KnownObject(f"comment of run {self.run}", {"user": author})
         if self.event == "pull_request_review":
-            event["review"] = Record(f"review of run {self.run}", {"user": author})
+            event["review"] = KnownObject(f"review of run {self.run}", {"user": author})
         return event
 
-    def _repository(self) -> Record:
+    def _repository(self) -> KnownObject:
         owner, _, name = self.repository.partition("/")
         fields = {"full_name": self.repository, "name": name, "default_branch": "main"}
-        return Record("repository", {**fields, "owner": Record("owner", {"login": owner})})
+        return KnownObject("repository", {**fields, "owner": KnownObject("owner", {"login": owner})})
 
-    def _pull_request(self) -> Record:
+    def _pull_request(self) -> KnownObject:
         repository = self._repository()
         sha = {"sha": self.told["sha"]} if "sha" in self.told else {}
-        head = Record(f"head of {self.subject}", {"ref": f"change-{self.number}", "repo": repository, **sha})
-        base = Record("base", {"ref": "main", "repo": repository})
-        return Record(
+        head = KnownObject(
+            f"head of {self.subject}", {"ref": f"change-{self.number}", "repo": repository, **sha}
+        )
+        base = KnownObject("base", {"ref": "main", "repo": repository})
+        return KnownObject(
             self.subject, {"number": float(self.number), "head": head, "base": base, "draft": False}
         )
 
@@ -142,9 +144,9 @@ class Occurrence:
 def occurrences(
     event: str, *, types: Sequence[str], workflow: str, runs: Iterator[int]
 ) -> Iterator[Occurrence]:
-    """Two on one thing by people, one on another, and one by the agent's account, for each kind of thing.
+    """For each kind of thing: two by people on one thing, one on another, and one by the agent's account.
 
-    Of an event that comes once, there is only one on each.
+    An event that occurs only once has one occurrence on each thing.
     """
     once = set(types) == {BIRTH}
     for thing, events in (
@@ -171,13 +173,13 @@ def _login(by_bot: bool) -> str | Opaque:
     return Opaque("the agent's login") if by_bot else "octocat"
 
 
-def _user(by_bot: bool, login: str | None) -> Record:
+def _user(by_bot: bool, login: str | None) -> KnownObject:
     kind = "Bot" if by_bot else "User"
-    return Record(f"the {kind.lower()}", {"login": login or _login(by_bot), "type": kind})
+    return KnownObject(f"the {kind.lower()}", {"login": login or _login(by_bot), "type": kind})
 
 
 def variations(occurrence: Occurrence) -> Iterator[tuple[str, tuple[Occurrence, ...]]]:
-    """The same event on the same thing, with one part that changes between two of them, and its name."""
+    """Occurrences of one event on one thing that differ in one part, with the name of that part."""
     types = occurrence.types or _USUAL_TYPES.get(occurrence.event, ())
     usual = {"action": types[0] if types else "", "login": "octocat", "sha": "commit-1"}
     found = {
@@ -192,7 +194,7 @@ def variations(occurrence: Occurrence) -> Iterator[tuple[str, tuple[Occurrence, 
         yield name, tuple(replace(occurrence, told=usual | labelled | {part: value}) for value in values)
 
 
-#: Activity types that start a workflow which names none, as far as they come more than once on a thing.
+#: The default activity types of a workflow that names none, if they occur more than once on a thing.
 _USUAL_TYPES = {
     "issues": ("opened", "edited", "labeled", "closed"),
     "issue_comment": ("created", "edited"),
@@ -203,13 +205,14 @@ _USUAL_TYPES = {
     "discussion": ("created", "edited", "labeled"),
     "discussion_comment": ("created", "edited"),
 }
-#: What a token must be able to write to cause an event of these types again; of all others, any of the last.
+#: The permissions that a token needs to cause an event of these types again. For other types, any of
+#: `_WRITES` is enough.
 _WRITES_OF = {"synchronize": frozenset({"contents"})}
 _WRITES = frozenset({"issues", "pull-requests", "discussions"})
 
 
 def can_cause(occurrence: Occurrence, writes: frozenset[str] | None) -> bool:
-    """Whether a token that may write so much can cause an event like this one."""
+    """Whether a token with these write permissions can cause such an event."""
     if writes is None or "*" in writes:
         return True
     types = (set(occurrence.types) or {*_USUAL_TYPES.get(occurrence.event, ())}) - {BIRTH, "created"}

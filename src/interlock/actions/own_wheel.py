@@ -1,7 +1,7 @@
-"""Where a workflow gets this very Interlock from: the address it was installed from, or a wheel of it.
+"""The source of Interlock for a generated workflow: the address that it was installed from, or a wheel of it.
 
-A plain name would come from a public index, where it may be anybody's package, and the installed code runs
-with the rights of the job.
+A plain name would be installed from a public index, where it may be a stranger's package. The installed code
+runs with the permissions of the job.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from importlib.resources.abc import Traversable
 from interlock.core.record import Record
 
 _NAME = "interlock"
-#: The oldest time that a zip file can hold: the same files make the same wheel.
+#: The oldest time in a zip file. A fixed time makes the wheel reproducible.
 _AT = (1980, 1, 1, 0, 0, 0)
 _PLAIN = re.compile(r"https://[\w.:/+~-]+", re.ASCII)
 
 
 class Wheel(Record):
-    """A wheel: the name of its file, and what is in that."""
+    """A wheel: its file name and its content."""
 
     name: str
     content: bytes
 
 
 def pinned_address() -> str | None:
-    """Where pip fetched this Interlock, as a git commit or an archive with its digest; None if not known.
+    """The address that pip installed this Interlock from: a git commit, or an archive with its digest.
 
-    No address with a user, a password or a scheme that needs a key: a runner has none of them.
+    None if it is unknown, or if it has a user, a password or a scheme that needs a key: a runner has none.
     """
     recorded = metadata.distribution(_NAME).read_text("direct_url.json")
     origin = json.loads(recorded) if recorded else {}
@@ -48,7 +48,7 @@ def pinned_address() -> str | None:
 
 
 def own_wheel() -> Wheel:
-    """A wheel of the files that run here, also where they are a checkout that is not built."""
+    """A wheel of the running files, even if they are an unbuilt checkout."""
     found = metadata.distribution(_NAME)
     about = f"{_NAME}-{found.version}.dist-info"
     files = {path: file.read_bytes() for path, file in _files(resources.files(_NAME), _NAME)}

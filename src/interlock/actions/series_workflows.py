@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from interlock.actions.agent_workflow import setup_steps, template
-from interlock.core.series.standing import Mode
+from interlock.core.series.snapshot import RolloutStage
 
-#: The files, by what they do.
+#: The names of the files, by their purpose.
 RECONCILE, ASSIGN = "series.yml", "assign.yml"
 
 
-def series_workflows(mode: Mode, install: str) -> dict[str, str]:
+def series_workflows(stage: RolloutStage, install: str) -> dict[str, str]:
     """Each workflow's text by the name of its file. `install` is the arguments of `pip install`."""
     texts = {RECONCILE: template("series_workflow.yml"), ASSIGN: template("assign_workflow.yml")}
     setup = setup_steps(install)
     return {
-        name: text.replace("@MODE@", mode.value).replace("@SETUP@", setup) for name, text in texts.items()
+        name: text.replace("@MODE@", stage.value).replace("@SETUP@", setup) for name, text in texts.items()
     }

@@ -1,12 +1,12 @@
-"""Which commands a shell script starts, read without running it.
+"""Finds the commands that a shell script starts, without running it.
 
-Enough of the shell's language to find the simple commands of a script and their words: quotes, comments,
-here-documents, substitutions, pipes, lists, conditions and cases, and the scripts that a shell gets by `-c`,
-`eval`, a pipe or a here-document. Substitutions are read in place, so that a quote in a here-document inside
-of `"$(…)"` is only text. The time to read a script grows with its length, whatever is in it.
+It parses enough of the shell's language to find the simple commands of a script and their words: quotes,
+comments, here-documents, substitutions, pipes, lists, conditions and cases. It also finds the scripts that a
+shell gets by `-c`, `eval`, a pipe or a here-document. Substitutions are parsed in place, so that a quote in a
+here-document inside `"$(…)"` is only text. The time grows linearly with the length of any script.
 
-Variables are not expanded, and a script can hide a command (in a variable, in another file): this helps
-people, it does not guard against anybody. The decisions have a page on why no library does it.
+Variables are not expanded, and a script can hide a command (in a variable, in another file). So this helps
+people, but does not protect against attackers. A decision record says why no library is used.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from itertools import pairwise
 
 from interlock.core.record import MutableRecord, Record, fresh, replace
 
-#: Substitutions and `sh -c` texts nested deeper than this are read as if they were not nested.
+#: Substitutions and `sh -c` texts nested deeper than this are parsed as if they were not nested.
 _DEPTH_MAX = 10
-#: How many commands before it may print what a shell reads from a pipe.
+#: How many commands before a shell are considered as the source of its piped input.
 _BEFORE_MAX = 20
 
 _OPERATOR = re.compile(r"&&|\|\||;;&|;;|;&|\|&|[;|&()\n]")
@@ -30,7 +30,7 @@ _COMMENT = re.compile(r"#[^\n]*")
 _BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
 _SPACE = re.compile(r"(?:\s|\\\r?\n)+")
 _CONTINUATION = re.compile(r"\\\r?\n")
-#: Between `[[` and `]]` these are no operators of the shell.
+#: Between `[[` and `]]` these are not shell operators.
 _CONDITION_MARK = re.compile(r"[&|;()<>]")
 _PLAIN = re.compile(r"[^\s\\'\"`$;&|<>()]+")
 _QUOTED_PLAIN = re.compile(r"[^\\\"`$]+")
@@ -38,13 +38,13 @@ _IN_BRACES_PLAIN = re.compile(r"[^\\'\"`$}]+")
 _BACKQUOTED = re.compile(r"`((?:[^\\`]|\\.)*)`?", re.DOTALL)
 _ANSI_QUOTED = re.compile(r"'((?:[^\\']|\\.)*)'?", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-#: A bracket after one of these belongs to the word: an array, or a pattern.
+#: A bracket after one of these is part of the word: an array or a pattern.
 _LISTED = tuple("=@*?+")
 _BRACKET = re.compile(r"[()]")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^]]*\])?\+?=")
 #: Words that may come before a command.
 _OPENERS = frozenset({"if", "then", "else", "elif", "do", "while", "until", "!", "{", "coproc"})
-#: Words that close what was opened before: what is piped from them, the commands inside have printed.
+#: Words that close a block. The commands in the block print the text that is piped from these words.
 _CLOSERS = frozenset({"}", "done", "fi", "esac"})
 #: Programs that start another one, and their options that take a value.
 _WRAPPERS = {
@@ -73,25 +73,26 @@ _SHELL_VALUES = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 
 
 class SimpleCommand(Record):
-    """One command with its words, as the shell would start it."""
+    """One command with the words that the shell would start it with."""
 
     words: tuple[str, ...]
-    #: The line of the script it begins on, counted from 0; for one inside another command, that one's line.
+    #: The first line of the command in the script, counted from 0; for an inner command, the outer one's
+    #: line.
     line: int
-    #: What ends it: a newline, `;`, `&&`, `||`, `|`, `&`, `)` or nothing.
+    #: The token that ends it: a newline, `;`, `&&`, `||`, `|`, `&`, `)` or nothing.
     end: str
     #: It reads from a pipe.
     piped: bool = False
     #: It is inside another command: in a substitution, or in the text of a shell or of `eval`.
     inner: bool = False
-    #: Its shell is a process below that of the script.
+    #: Its shell is a child process of the script's shell.
     below: bool = False
-    #: It is the only command of its shell, which then replaces itself by it.
+    #: It is the only command of its shell, which therefore replaces itself by it.
     alone: bool = False
 
     @property
     def execs(self) -> bool:
-        """It replaces the script's shell, and so gets the signals sent to the shell."""
+        """Whether it replaces the script's shell, and so gets the signals sent to the shell."""
         in_a_child = self.below or self.piped or self.end in ("|", "|&", "&")
         return (self.alone or _unopened(self.words)[:1] == ["exec"]) and not in_a_child
 
@@ -102,7 +103,7 @@ class SimpleCommand(Record):
         at = 0
         while at < len(words) and (wrapper := words[at].rpartition("/")[2]) in _WRAPPERS:
             if wrapper == "command" and words[at + 1 : at + 2] in (["-v"], ["-V"]):
-                break  # it only looks for a program
+                break  # it only looks up a program
             at += 1
             while at < len(words) and (words[at].startswith("-") or _ASSIGNMENT.match(words[at])):
                 at += 2 if words[at] in _WRAPPERS[wrapper] else 1
@@ -111,7 +112,7 @@ class SimpleCommand(Record):
 
     @property
     def starter(self) -> str:
-        """The word that starts it: its wrapper if it has one, such as `npx`, else the program."""
+        """The word that starts it: its wrapper, such as `npx`, if it has one; else the program."""
         words = _unopened(self.words)
         while words[:1] == ["exec"]:
             words = words[1:]
@@ -131,7 +132,7 @@ def _opens(word: str) -> bool:
 
 
 def commands(script: str) -> list[SimpleCommand]:
-    """The simple commands of a script in order, each followed by the commands inside it."""
+    """The simple commands of a script in order, each followed by its inner commands."""
     return list(_flat(_Reader(script).commands(), depth=0, within=None))
 
 
@@ -145,7 +146,7 @@ def shell_text(program: Sequence[str]) -> list[str]:
 
 
 class _Part(MutableRecord):
-    """One command as it was read: its words, and the texts and scripts that belong to it."""
+    """One parsed command: its words, and the texts and scripts that belong to it."""
 
     words: list[str] = fresh(list)
     line: int = 0
@@ -157,7 +158,10 @@ class _Part(MutableRecord):
 
 
 def _flat(parts: Sequence[_Part], *, depth: int, within: SimpleCommand | None) -> Iterator[SimpleCommand]:
-    """`within` is the command that runs the script; its `below` tells whether in a process of its own."""
+    """The commands of a script and their inner commands.
+
+    `within` is the command that runs the script; its `below` tells whether that has its own process.
+    """
     for at, part in enumerate(parts):
         found = SimpleCommand(
             words=tuple(part.words),
@@ -180,7 +184,7 @@ def _flat(parts: Sequence[_Part], *, depth: int, within: SimpleCommand | None) -
 def _handed_on(
     command: SimpleCommand, part: _Part, before: Sequence[_Part], *, depth: int
 ) -> Iterator[SimpleCommand]:
-    """The commands that a shell or `eval` runs, given as a word or on standard input."""
+    """The commands that a shell or `eval` runs, from a word or from standard input."""
     program = command.program
     evaluated = program[:1] == ["eval"]
     texts = [" ".join(program[1:])] if evaluated else shell_text(program)
@@ -199,7 +203,7 @@ def _handed_on(
 
 
 def _pipeline(before: Sequence[_Part]) -> Sequence[_Part]:
-    """The commands whose output the next one reads: those of its pipeline, or all if it follows a block."""
+    """The commands whose output the next one reads: its pipeline, or all commands if it follows a block."""
     at = len(before)
     while at and before[at - 1].end in ("|", "|&"):
         at -= 1
@@ -209,7 +213,7 @@ def _pipeline(before: Sequence[_Part]) -> Sequence[_Part]:
 
 
 def _printed(parts: Sequence[_Part]) -> Iterator[str]:
-    """The texts that commands print, where the script has them."""
+    """The texts that commands print, if the script contains them."""
     for part in parts:
         yield from part.given
         match _unopened(part.words):
@@ -222,7 +226,7 @@ def _printed(parts: Sequence[_Part]) -> Iterator[str]:
 
 
 def _reads_commands(program: Sequence[str]) -> bool:
-    """It is a shell that takes its commands from standard input."""
+    """Whether it is a shell that reads commands from standard input."""
     operands = [
         word
         for before, word in pairwise(program)
@@ -232,7 +236,7 @@ def _reads_commands(program: Sequence[str]) -> bool:
 
 
 def _reads_substitution(program: Sequence[str]) -> bool:
-    """It runs what the commands of `<(…)` print."""
+    """Whether it runs the output of the commands in `<(…)`."""
     return (_is_shell(program) or program[:1] in (["source"], ["."])) and any(
         word.startswith("<(") for word in program
     )
@@ -243,7 +247,7 @@ def _is_shell(program: Sequence[str]) -> bool:
 
 
 class _Cases:
-    """Tells the patterns of `case … in a|b) … ;; esac` from commands."""
+    """Distinguishes the patterns of `case … in a|b) … ;; esac` from commands."""
 
     def __init__(self) -> None:
         self._open = 0
@@ -271,25 +275,25 @@ class _HereDocument(Record):
 
     tag: str
     indented: bool
-    #: Its body is only text.
+    #: Whether its body is only text.
     quoted: bool
     part: _Part
 
 
 class _Reader:
-    """Goes through a script once."""
+    """Parses a script in one pass."""
 
     def __init__(self, script: str, depth: int = 0) -> None:
         self._text = script
         self._at = 0
         self._depth = depth
-        #: How many substitutions are open here.
+        #: The number of open substitutions.
         self._inside = 0
         self._lines = self._lines_until = 0
         self._waiting: list[_HereDocument] = []
 
     def commands(self) -> list[_Part]:
-        """The commands up to the bracket that closes a substitution, or to the end."""
+        """The commands up to the closing bracket of a substitution, or to the end."""
         found: list[_Part] = []
         brackets, cases = 0, _Cases()
         while self._at < len(self._text):
@@ -309,7 +313,7 @@ class _Reader:
     def _command(self) -> _Part:
         """The next command, which may be empty."""
         part = _Part()
-        #: True until the name of the command: assignments and the like may come before it.
+        #: True until the name of the command: assignments and the like may precede it.
         opening = True
         while self._at < len(self._text):
             if self._skip(_BLANK) or self._skip(_COMMENT):
@@ -340,13 +344,13 @@ class _Reader:
         return part
 
     def _condition(self, part: _Part) -> None:
-        """The rest of `[[ … ]]`, which starts no command but may contain substitutions."""
+        """Skip the rest of `[[ … ]]`, which starts no command but may contain substitutions."""
         while self._at < len(self._text) and part.words[-1] != "]]":
             if not self._skip(_SPACE) and not self._skip(_CONDITION_MARK):
                 part.words.append(self._word(part))
 
     def _word(self, part: _Part) -> str:
-        """One word without its quotes; the scripts of its substitutions go to the part."""
+        """One word without its quotes. The scripts of its substitutions are added to the part."""
         found: list[str] = []
         start = self._at
         while self._at < len(self._text):
@@ -376,7 +380,7 @@ class _Reader:
         return "".join(found)
 
     def _escaped(self) -> str:
-        """A character after a backslash; a line that goes on has nothing there."""
+        """The character after a backslash; empty for a continued line."""
         if self._skip(_CONTINUATION):
             return ""
         char = self._text[self._at + 1 : self._at + 2]
@@ -384,7 +388,7 @@ class _Reader:
         return char
 
     def _quoted(self, part: _Part, end: str) -> str:
-        """Text between double quotes, or to the end, where substitutions are still made."""
+        """The text between double quotes, or to the end. It may contain substitutions."""
         found: list[str] = []
         while self._at < len(self._text):
             char = self._text[self._at]
@@ -406,7 +410,7 @@ class _Reader:
         return "".join(found)
 
     def _expansion(self, part: _Part, *, quoted: bool) -> str:
-        """What a dollar begins, as it is written."""
+        """The expansion after a dollar sign, unexpanded."""
         start = self._at
         self._at += 1
         after = self._text[self._at : self._at + 1]
@@ -422,7 +426,7 @@ class _Reader:
         return self._text[start : self._at]
 
     def _substitution(self, part: _Part) -> str:
-        """A script in brackets."""
+        """A script in brackets, unexpanded."""
         start = self._at
         self._at += 1
         waiting, self._waiting = self._waiting, []
@@ -435,7 +439,7 @@ class _Reader:
         return self._text[start : self._at]
 
     def _braces(self, part: _Part, *, quoted: bool) -> None:
-        """`${…}`, which may contain quotes and substitutions."""
+        """Parse `${…}`, which may contain quotes and substitutions."""
         self._at += 1
         self._depth += 1
         while self._at < len(self._text) and (char := self._text[self._at]) != "}":
@@ -470,7 +474,7 @@ class _Reader:
 
     @cached_property
     def _brackets(self) -> dict[int, int]:
-        """Where each bracket closes, if one took all of them for brackets."""
+        """The position of each bracket's closing bracket, if every bracket counts."""
         found: dict[int, int] = {}
         opened: list[int] = []
         for match in _BRACKET.finditer(self._text):
@@ -517,7 +521,7 @@ class _Reader:
         return self._lines
 
     def _await_body(self, part: _Part, *, indented: bool) -> None:
-        """The word after `<<`; the body comes with the next line."""
+        """Parse the word after `<<`; the body begins on the next line."""
         self._skip(_BLANK)
         start = self._at
         tag = self._word(part)
@@ -540,7 +544,7 @@ class _Reader:
             line = self._text[self._at : end].removesuffix("\r")
             line = line.lstrip("\t") if here.indented else line
             if self._inside and line.startswith(f"{here.tag})"):
-                # Bash ends it here too: the bracket closes the substitution.
+                # Bash ends it here too, because the bracket closes the substitution.
                 self._at = self._text.index(here.tag, self._at) + len(here.tag)
                 break
             self._at = end + 1

@@ -1,7 +1,7 @@
-"""A workflow file, read with line numbers.
+"""Parses a workflow file with line numbers.
 
-Only what the checks need is read. Keys are compared as written: YAML 1.1 would take `on` for true. A file
-that is not a workflow raises `NotAWorkflow` with a line; unreadable parts of a workflow are left out.
+Only the parts for the checks are parsed. Keys are compared as written: YAML 1.1 would read `on` as true. A
+file that is not a workflow raises `NotAWorkflow` with a line. Unreadable parts of a workflow are skipped.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import yaml
 
-#: Far above any workflow that people wrote.
+#: Far above any workflow that people write.
 SIZE_MAX_BYTES = 512 * 1024
 _GITHUB_DIRECTORY = ".github/"
 
 
 class NotAWorkflow(ValueError):
-    """The text cannot be read as a workflow."""
+    """The text is not a workflow."""
 
     def __init__(self, sentence: str, line: int = 1) -> None:
         super().__init__(sentence)
@@ -26,23 +26,23 @@ class NotAWorkflow(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Text:
-    """A value as it was written, and where."""
+class WorkflowText:
+    """A value as written, and its line."""
 
     value: str
     line: int
-    #: Whether each line of the value is a line of the file, so that a line inside it has a number.
+    #: Whether each line of the value is a line of the file, so that it has a line number.
     literal: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Concurrency:
-    """A concurrency group, and what happens to a run that finds it taken."""
+    """A concurrency group, and what happens if a run finds it in use."""
 
     line: int
-    group: Text
-    cancel: Text | None = None
-    queue: Text | None = None
+    group: WorkflowText
+    cancel: WorkflowText | None = None
+    queue: WorkflowText | None = None
 
     @property
     def keeps_all(self) -> bool:
@@ -50,7 +50,7 @@ class Concurrency:
 
     @property
     def may_cancel(self) -> bool:
-        """It cancels, or an expression decides."""
+        """Whether it cancels, or an expression decides."""
         return self.cancel is not None and self.cancel.value.lower() not in ("", "false")
 
 
@@ -58,7 +58,7 @@ class Concurrency:
 class Step:
     """One step of a job: a script, or an action."""
 
-    run: Text | None
+    run: WorkflowText | None
     shell: str
     uses: str
     has_timeout: bool
@@ -66,43 +66,43 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One job; one that calls another workflow (`uses:`) has its steps elsewhere."""
+    """One job. A job that calls another workflow (`uses:`) has its steps there."""
 
     key: str
     line: int
-    condition: Text | None
-    #: The jobs that must have run before it.
+    condition: WorkflowText | None
+    #: The jobs that must run before it.
     needs: tuple[str, ...]
     concurrency: Concurrency | None
     has_timeout: bool
     on_windows: bool
-    #: Names with the values for which jobs run side by side, as far as they are written out.
+    #: The names of the matrix with their literal values; a job runs in parallel for each value.
     matrix: Mapping[str, tuple[str, ...]]
     steps: tuple[Step, ...]
-    #: The workflow that it calls, and the inputs that it gives.
+    #: The workflow that it calls, and the inputs that it passes.
     uses: str
     given: Mapping[str, str]
-    #: What its token may write; None where neither it nor its workflow says.
+    #: The write permissions of its token; None if neither the job nor its workflow sets them.
     writes: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
-    """A workflow: when it runs, under which group, and what its jobs do."""
+    """A workflow: its events, its concurrency group and its jobs."""
 
     path: str
     name: str
-    #: The events that start it, with the activity types it names; none named is the event's default. Changes
-    #: of the workflows themselves are left out: they are a test, not work on the pull request.
+    #: The events that start it, with their activity types; an empty list means the event's default. Changes
+    #: of the workflows themselves are excluded: they are a test, not work on the pull request.
     events: Mapping[str, tuple[str, ...]]
-    #: When it is scheduled, in cron's language.
+    #: Its schedules, in cron syntax.
     crons: tuple[str, ...]
     concurrency: Concurrency | None
     jobs: tuple[Job, ...]
 
 
 def read_workflow(path: str, data: bytes) -> Workflow:
-    """The workflow that a file describes."""
+    """The workflow in a file."""
     if len(data) > SIZE_MAX_BYTES:
         raise NotAWorkflow(
             f"It has more than {SIZE_MAX_BYTES:,} bytes; GitHub accepts no workflow of that size."
@@ -120,10 +120,10 @@ def read_workflow(path: str, data: bytes) -> Workflow:
         reason = str(error).partition("\n")[0] if isinstance(error, yaml.YAMLError) else "nested too deeply"
         raise NotAWorkflow(f"It is not valid YAML: {reason}.") from None
     if not isinstance(root, yaml.MappingNode):
-        raise NotAWorkflow("It has no keys, so it is no workflow.", 1)
+        raise NotAWorkflow("It has no keys, so it is not a workflow.", 1)
     jobs = _get(root, "jobs")
     if _get(root, "on") is None or not isinstance(jobs, yaml.MappingNode):
-        raise NotAWorkflow("It has no on: or no jobs:, so it is no workflow.", _line(root))
+        raise NotAWorkflow("It has no on: or no jobs:, so it is not a workflow.", _line(root))
     shell = _plain(_get(_get(_get(root, "defaults"), "run"), "shell"))
     writes = _writes(_get(root, "permissions"))
     return Workflow(
@@ -157,7 +157,7 @@ def _crons(node: yaml.Node | None) -> Iterator[str]:
 
 
 def _list(node: yaml.Node | None) -> list[str]:
-    """One text or several."""
+    """The texts of a node that has one or several."""
     if isinstance(node, yaml.SequenceNode):
         return [n.value for n in node.value if isinstance(n, yaml.ScalarNode)]
     return [node.value] if isinstance(node, yaml.ScalarNode) else []
@@ -174,7 +174,7 @@ def _concurrency(node: yaml.Node | None) -> Concurrency | None:
 
 
 def _writes(node: yaml.Node | None) -> frozenset[str] | None:
-    """The scopes that `permissions:` lets a token write; `*` for all."""
+    """The scopes that a token may write by `permissions:`; `*` for all."""
     if node is None:
         return None
     if isinstance(node, yaml.ScalarNode):
@@ -204,12 +204,12 @@ def _job(key: yaml.ScalarNode, node: yaml.Node, shell: str, writes: frozenset[st
 
 
 def _matrix(node: yaml.Node | None) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The names of a matrix that have more than one value; nothing if there is an `exclude`."""
+    """The names of a matrix with more than one value; none if it has an `exclude`."""
     if _get(node, "exclude") is not None:
         return
     include = _get(node, "include")
     listed = {name: _list(values) for name, values in _pairs(node) if name != "include"}
-    if not listed and isinstance(include, yaml.SequenceNode):  # beside a list it only adds to its jobs
+    if not listed and isinstance(include, yaml.SequenceNode):  # with lists, it only extends their jobs
         for name, value in (pair for entry in include.value for pair in _pairs(entry)):
             listed.setdefault(name, []).append(_plain(value))
     for name, values in listed.items():
@@ -235,7 +235,7 @@ def _pairs(node: yaml.Node | None) -> Iterator[tuple[str, yaml.Node]]:
 
 
 def _get(node: yaml.Node | None, name: str) -> yaml.Node | None:
-    """The value of a key, compared as it is written: `on` stays `on`."""
+    """The value of a key, compared as written: `on` stays `on`."""
     return next((value for key, value in _pairs(node) if key == name), None)
 
 
@@ -243,14 +243,14 @@ def _plain(node: yaml.Node | None) -> str:
     return str(node.value) if isinstance(node, yaml.ScalarNode) else ""
 
 
-def _text_of(node: yaml.Node | None) -> Text | None:
+def _text_of(node: yaml.Node | None) -> WorkflowText | None:
     return _text(node) if isinstance(node, yaml.ScalarNode) else None
 
 
-def _text(node: yaml.ScalarNode) -> Text:
+def _text(node: yaml.ScalarNode) -> WorkflowText:
     # A block starts at its `|`; its text begins on the next line.
     literal = node.style == "|"
-    return Text(value=node.value, line=_line(node) + literal, literal=literal)
+    return WorkflowText(value=node.value, line=_line(node) + literal, literal=literal)
 
 
 def _line(node: yaml.Node) -> int:

@@ -1,1 +1,1 @@
-"""Git as plumbing: the only room that runs git."""
+"""Git as plumbing: the only package that runs git."""

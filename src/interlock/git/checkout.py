@@ -1,4 +1,4 @@
-"""The working tree of a push: what is checked out, where it goes, and its rebase."""
+"""The working tree of a push: the checked-out commit, the target branch, and the rebase."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Collection
 from pathlib import Path
 
 from interlock.core.errors import GitFailed, InvalidInput, NoRemote, NoRepository, PushFailed, RebaseConflict
-from interlock.git.plumbing import LOCAL_TIMEOUT_S, Repository
+from interlock.git.plumbing import LOCAL_TIMEOUT_S, GitRepository
 from interlock.git.refusals import without_secrets
 
 REBASE_TIMEOUT_S = 600.0
 #: How many conflicting files an error names.
 FILES_SHOWN = 10
 
-#: How the branch of a worker's worktree begins.
+#: The prefix of branches of workers' worktrees.
 RUN_BRANCHES = "interlock/run-"
-#: How many sights of a tracking branch are looked at.
+#: How many past commits of a tracking branch are considered.
 SIGHTS_MAX = 1_000
 
 _CHECKED_OUT = ("HEAD", "@")
-#: What the user may have set otherwise.
+#: Settings that override the user's.
 _REBASE_SETTINGS = ("rebase.autoStash=false", "rebase.updateRefs=false", "rebase.autoSquash=false")
 _HALF_DONE = {
     "rebase-merge": "rebase",
@@ -31,17 +31,17 @@ _HALF_DONE = {
 
 
 class Checkout:
-    """A working tree. A failure leaves it as it was."""
+    """A working tree. A failure leaves it unchanged."""
 
-    def __init__(self, repository: Repository) -> None:
+    def __init__(self, repository: GitRepository) -> None:
         top = repository.run("rev-parse", "--show-toplevel")
         if top.code:
             raise NoRepository(
                 "This repository has no working tree, so there is nothing checked out to push.",
                 "Go to a clone or a worktree of it.",
             )
-        # From the top: a rebase may remove the current directory.
-        self.repository = Repository(Path(top.out.removesuffix("\n")))
+        # At the top level: a rebase may remove the current directory.
+        self.repository = GitRepository(Path(top.out.removesuffix("\n")))
 
     def head(self) -> str:
         """The checked-out commit."""
@@ -53,8 +53,8 @@ class Checkout:
     def target(self, asked: str | None) -> str:
         """The branch to push to: the checked-out one, unless `asked` names another.
 
-        `git push REMOTE NAME` means the local branch NAME, which may not be the checked-out one. So a
-        different name must be given as `HEAD:NAME`, or work could go to a branch that nobody meant.
+        `git push REMOTE NAME` means the local branch NAME, which may not be checked out. So a different
+        name must be given as `HEAD:NAME`. Otherwise work could go to the wrong branch.
         """
         current = current_branch(self.repository)
         if asked is None or asked in _CHECKED_OUT:
@@ -85,13 +85,13 @@ class Checkout:
         return name
 
     def check_clean(self) -> None:
-        """Raise unless a rebase could start: no changed tracked files, nothing half done."""
+        """Raise unless a rebase could start: no changed tracked files, no unfinished operation."""
         asked = [word for name in _HALF_DONE for word in ("--git-path", name)]
         paths = self.repository.text("rev-parse", *asked).splitlines()
         for path, what in zip(paths, _HALF_DONE.values(), strict=True):
             if (self.repository.directory / path).exists():
                 raise GitFailed(
-                    f"A {what} is half done here.", f"Finish it, or undo it with git {what} --abort."
+                    f"A {what} is in progress here.", f"Finish it, or abort it with git {what} --abort."
                 )
         status = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty")
         changed = self.repository.text(*status).splitlines()
@@ -107,10 +107,11 @@ class Checkout:
         return self.repository.run("merge-base", "--is-ancestor", oid, "HEAD").code == 0
 
     def check_own(self, tip: str, *, remote: str, branch: str, seen: Collection[str]) -> None:
-        """Raise if a push on top of `tip` would bring back what others removed, or has nothing in common.
+        """Raise if a push on top of `tip` would restore commits that others removed, or shares no history.
 
-        Known to have been on it: `seen`, what this clone saw there at fetches and pushes, and the commit
-        that a worker's worktree began with. Not known: what a clone without tracking branches has fetched.
+        These commits are known to have been on the branch: `seen`, the commits that this clone saw there at
+        fetches and pushes, and the base commit of a worker's worktree. Commits that a clone without tracking
+        branches has fetched are unknown.
         """
         if self.repository.run("merge-base", tip, "HEAD").code:
             raise self._unrelated(branch)
@@ -128,7 +129,7 @@ class Checkout:
         )
 
     def _tracked(self, remote: str, branch: str) -> list[str]:
-        """The commits at which this clone saw a branch, according to its tracking branches."""
+        """The past commits of a branch that this clone saw, according to its tracking branches."""
         found = []
         for name in self.repository.text("remote").split():
             address = self.repository.run("remote", "get-url", name).out.strip()
@@ -140,7 +141,7 @@ class Checkout:
         return found
 
     def _began_with(self, remote: str) -> list[str]:
-        """The commit of the remote that a worker's worktree began with."""
+        """The commit of the remote that a worker's worktree was created from."""
         current = current_branch(self.repository)
         if current is None or not current.startswith(RUN_BRANCHES) or remote_of(self.repository) != remote:
             return []
@@ -149,7 +150,7 @@ class Checkout:
         ]
 
     def rebase(self, onto: str, *, remote: str, branch: str) -> None:
-        """Rebase the own commits onto `onto`; a conflict is undone, and the error names the files."""
+        """Rebase our commits onto `onto`. A conflict is undone, and the error names the files."""
         before = self.head()
         done = False
         try:
@@ -163,7 +164,7 @@ class Checkout:
                 return
             files = self.repository.text("diff", "--name-only", "--diff-filter=U", "-z").split("\0")[:-1]
         finally:
-            if not done:  # also when interrupted: a rebase left half done would break every later push
+            if not done:  # also when interrupted: an unfinished rebase would break every later push
                 self.repository.run("rebase", "--abort", timeout_s=LOCAL_TIMEOUT_S)
         if self.head() != before:
             raise GitFailed(
@@ -193,14 +194,14 @@ class Checkout:
         )
 
 
-def current_branch(repository: Repository) -> str | None:
+def current_branch(repository: GitRepository) -> str | None:
     """The checked-out branch; None with a detached HEAD."""
     answer = repository.run("symbolic-ref", "--quiet", "--short", "HEAD")
     return None if answer.code else answer.out.strip()
 
 
-def remote_of(repository: Repository) -> str:
-    """The remote to fetch from: that of the branch, the only one, or origin."""
+def remote_of(repository: GitRepository) -> str:
+    """The remote to fetch from: the branch's remote, the only one, or origin."""
     branch = current_branch(repository)
     if branch:
         remote = _setting(repository, f"branch.{branch}.remote")
@@ -212,10 +213,10 @@ def remote_of(repository: Repository) -> str:
     return remotes[0] if len(remotes) == 1 else "origin"
 
 
-def push_remote_of(repository: Repository, asked: str | None = None) -> str:
-    """Where `git push` would push to: `asked`, or the remote that git's configuration names for pushing.
+def push_remote_of(repository: GitRepository, asked: str | None = None) -> str:
+    """The remote that `git push` would use: `asked`, or the remote for pushes in git's configuration.
 
-    A remote with a separate push address is given as that address: a push must read where it writes.
+    For a remote with a separate push address, this is that address: a push must read where it writes.
     """
     branch = current_branch(repository)
     remote = (
@@ -226,7 +227,7 @@ def push_remote_of(repository: Repository, asked: str | None = None) -> str:
     )
     pushes_to = repository.run("remote", "get-url", "--push", "--all", remote)
     if pushes_to.code:
-        return repository.push_address(remote)  # or a name that git itself refuses
+        return repository.push_address(remote)  # may be a name that git itself refuses
     addresses = pushes_to.out.splitlines()
     if len(addresses) > 1:
         raise InvalidInput(
@@ -236,7 +237,7 @@ def push_remote_of(repository: Repository, asked: str | None = None) -> str:
     return remote if addresses == repository.text("remote", "get-url", remote).splitlines() else addresses[0]
 
 
-def _setting(repository: Repository, name: str) -> str:
+def _setting(repository: GitRepository, name: str) -> str:
     return repository.run("config", "--get", name).out.strip()
 
 

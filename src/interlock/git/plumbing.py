@@ -1,11 +1,11 @@
 """Git as plumbing: the only module that runs git.
 
-A `Repository` is a working tree or a bare repository on this machine. Refs on a remote move only by
-compare-and-swap: a `RefMove` names what the ref must be now, and the git server refuses the whole push if it
-is something else. State is JSON in a commit message, one commit for each change, so that `git log` is the
-history.
+A `GitRepository` is a working tree or a bare repository on this machine. Refs on a remote move only by
+compare-and-swap: a `RefMove` names the expected commit of the ref, and the git server refuses the whole push
+if the ref has another. State is JSON in a commit message, one commit for each change, so that `git log` is
+the history.
 
-Not promised: that a push that ended in `RefusalKind.NETWORK` did not arrive. Look again.
+Not promised: that a push that ended in `RefusalKind.NETWORK` did not arrive. Read the refs again.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ from interlock.core.errors import (
     UnreadableState,
 )
 from interlock.core.names import lane_key
-from interlock.git import unattended
+from interlock.git import prompts
 from interlock.git.refusals import PushRefusal, RefMove, classify, telling_line, without_secrets
 
-#: For commands that stay on this machine, and for commands that talk to a remote.
+#: The timeout for local commands, and for commands that talk to a remote.
 LOCAL_TIMEOUT_S = 60.0
 REMOTE_TIMEOUT_S = 120.0
 #: How long after SIGTERM git is killed.
 END_WITHIN_S = 2.0
 OUTPUT_MAX_BYTES = 32 << 20
-#: For lists of all files of a commit.
+#: The limit for lists of all files of a commit.
 LISTING_MAX_BYTES = 1 << 30
-#: How often a fetch is tried while another has the clone's lock, and the pause between.
+#: How often to retry a fetch while another process locks the clone, and the pause between tries.
 FETCH_TRIES, FETCH_PAUSE_S = 8, 0.25
 STATE_MAX_BYTES = 16 << 20
 OLDEST_GIT = "2.30"
 
-#: What the user may have set otherwise, and what plays no part in a push of ours.
+#: Settings that override the user's, because they must not affect our pushes.
 _PUSH_SETTINGS = (
     *("push.followTags=false", "push.gpgSign=false", "push.negotiate=false"),
     *("color.push=false", "color.transport=false", "color.remote=false", "color.advice=false"),
 )
-#: How git says that the two sides do not name objects by the same hash; the last is for an empty remote.
+#: Git's messages for two sides with different object hashes; the last is for an empty remote.
 _OTHER_FORMAT = (
     "mismatched algorithms",
     "does not support this repository's hash algorithm",
@@ -65,12 +65,12 @@ _OTHER_FORMAT = (
 _USAGE_ERROR = 129
 _OID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?", re.ASCII)
 _NONCE_KEY = "Interlock-Nonce"
-#: A shallow clone has a lock for its fetches; and git makes a worktree in several steps, which fetches see.
+#: A shallow clone locks its fetches. Git also creates a worktree in several steps, which fetches can see.
 _OTHER_AT_WORK = re.compile(
     r"Unable to create '[^'\n]*\.lock': File exists|bad object worktrees/"
     r"|cannot lock ref '[^'\n]*': (?:is at \w+ but expected|reference already exists)"
 )
-#: Variables of the caller that would send git to another repository.
+#: Variables of the caller that would redirect git to another repository.
 STRAY_VARIABLES = (
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -84,13 +84,13 @@ STRAY_VARIABLES = (
     "GIT_GRAFT_FILE",
     "GIT_SHALLOW_FILE",
 )
-#: Settings of ours for work that must be kept as it is, whatever the user's and the agent's are: no program
-#: is run, refs wait for each other, and what was written survives a power failure.
+#: Settings for work that must be kept unchanged. They override the user's and the agent's: no program is
+#: run, refs wait for locks, and written data survives a power failure.
 _OWN_SETTINGS = {
     "core.fsmonitor": "false",
     "core.untrackedCache": "false",
     "core.hooksPath": os.devnull,
-    "core.protectNTFS": "true",  # what it refuses could not be checked out again
+    "core.protectNTFS": "true",  # names that it refuses could not be checked out again
     "core.safecrlf": "false",
     "core.filesRefLockTimeout": "10000",
     "core.packedRefsTimeout": "10000",
@@ -107,27 +107,27 @@ _IDENTITY = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class GitResult:
     """The exit code and output of a git command."""
 
     code: int
     out: str
     err: str
     timed_out: bool = False
-    #: What it printed, as bytes: names of files have no encoding.
+    #: The output as bytes: file names have no encoding.
     data: bytes = b""
 
     @property
     def complaint(self) -> str:
-        """The most telling line of standard error, without passwords."""
+        """The most informative line of standard error, without passwords."""
         return telling_line(self.err)
 
 
-class Repository:
+class GitRepository:
     """One git repository on this machine.
 
-    Every call is a process of its own with an argument list, a timeout and bounded output. It never asks for
-    a password. It stays in the caller's process group, so that a signal that ends the caller ends git too.
+    Every call starts a process with an argument list, a timeout and bounded output. It never asks for a
+    password. It stays in the caller's process group, so that a signal that ends the caller ends git too.
     """
 
     def __init__(
@@ -139,15 +139,16 @@ class Repository:
         self._options = tuple(options)
 
     @classmethod
-    def around(cls, directory: Path) -> Repository:
-        """The repository that `directory` belongs to, or a clear refusal."""
+    def containing(cls, directory: Path) -> GitRepository:
+        """The repository that `directory` belongs to; raises if there is none."""
         repository = cls(directory)
         repository.text("rev-parse", "--git-dir")
         return repository
 
     @classmethod
-    def exactly(cls, git_dir: Path, work_tree: Path | None = None) -> Repository:
-        """The repository at `git_dir`, with settings of ours: git looks for no other one above."""
+    def at(cls, git_dir: Path, work_tree: Path | None = None) -> GitRepository:
+        """The repository at `git_dir`, with our settings: git does not search parent directories for
+        another."""
         options = [f"--git-dir={git_dir}", *([f"--work-tree={work_tree}"] if work_tree else [])]
         for name, value in _OWN_SETTINGS.items():
             options += ["-c", f"{name}={value}"]
@@ -155,8 +156,8 @@ class Repository:
         return cls(work_tree or git_dir, environ=environ, options=options)
 
     @classmethod
-    def make_bare(cls, directory: Path) -> Repository:
-        """A bare repository at `directory`; an existing one stays as it is."""
+    def make_bare(cls, directory: Path) -> GitRepository:
+        """A bare repository at `directory`, created if missing."""
         directory.mkdir(parents=True, exist_ok=True)
         repository = cls(directory)
         repository.text("-c", "init.templateDir=", "init", "--quiet", "--bare")
@@ -169,8 +170,8 @@ class Repository:
         timeout_s: float = LOCAL_TIMEOUT_S,
         environ: Mapping[str, str] | None = None,
         output_max_bytes: int = OUTPUT_MAX_BYTES,
-    ) -> Answer:
-        """Run git and return its output, whatever its exit code. A file as `stdin` is read from its start."""
+    ) -> GitResult:
+        """Run git and return its output, with any exit code. A file as `stdin` is read from its start."""
         # Files instead of pipes: a helper that outlives git (a credential cache) would keep a pipe open.
         new_file = tempfile.TemporaryFile
         with new_file() as own, new_file() as out, new_file() as err:
@@ -195,7 +196,7 @@ class Repository:
                 raise GitFailed(f"git cannot be started: {error}.", "Check the program and names.") from None
             timed_out = _wait(process, timeout_s)
             data = _bounded(out, output_max_bytes)
-            return Answer(
+            return GitResult(
                 code=process.returncode,
                 out=data.decode(errors="replace"),
                 err=_bounded(err, OUTPUT_MAX_BYTES).decode(errors="replace"),
@@ -204,7 +205,7 @@ class Repository:
             )
 
     def text(self, *args: str, stdin: str = "", timeout_s: float = LOCAL_TIMEOUT_S) -> str:
-        """What a command prints, without the last line break; raises if it fails."""
+        """The output of a command, without the last line break; raises if it fails."""
         answer = self.run(*args, stdin=stdin, timeout_s=timeout_s)
         if answer.code:
             raise _failure(_subcommand(args), answer)
@@ -213,7 +214,7 @@ class Repository:
     # -- remotes
 
     def ls_remote(self, remote: str, *patterns: str) -> dict[str, str]:
-        """Refs of a remote and the ids they point to. A pattern is a whole ref, or ends in `/*`."""
+        """Refs of a remote and their ids. A pattern is a whole ref, or ends in `/*`."""
         answer = self._ask("ls-remote", "--quiet", "--", check_remote(remote), *patterns)
         if answer.code:
             raise self._remote_failure(remote, answer)
@@ -221,8 +222,8 @@ class Repository:
         return {ref: oid for oid, ref in pairs}
 
     def fetch(self, remote: str, *refspecs: str, timeout_s: float | None = None) -> None:
-        """Fetch refs. Writes only what the refspecs name: no FETCH_HEAD, and no tracking branch, which two
-        worktrees of one clone would both write."""
+        """Fetch refs. It writes only the refs in the refspecs: no FETCH_HEAD, and no tracking branch, which
+        two worktrees of one clone would both write."""
         options = ("--quiet", "--no-tags", "--refmap=", "--no-write-fetch-head", "--no-recurse-submodules")
         for tries_left in reversed(range(FETCH_TRIES)):
             answer = self._ask(
@@ -247,16 +248,16 @@ class Repository:
     ) -> PushRefusal | None:
         """Move refs of a remote, each only from the id it is pinned to; None if all have moved.
 
-        A pinned ref may move to any commit: a caller who wants a fast-forward checks that before. With
-        `hooks` the user's `pre-push` hook runs; state is pushed without it. Submodules are never pushed with
-        it: no fence guards them. Where the user wants git to push or check them, git checks them.
+        A pinned ref may move to any commit: a caller that needs a fast-forward checks that first. With
+        `hooks` the user's `pre-push` hook runs; state is pushed without it. Submodules are never pushed:
+        no fence protects them. If the user has configured git to push or check them, git checks them.
         """
         args = [word for setting in _PUSH_SETTINGS for word in ("-c", setting)]
-        if re.fullmatch(r"[\w.-]+", remote):  # the name of a remote; else `git push` takes no refspec
+        if re.fullmatch(r"[\w.-]+", remote):  # a remote's name; for others `git push` takes no refspec
             args += ["-c", f"remote.{remote}.mirror=false"]
         args += [] if hooks else ["-c", "push.pushOption="]
         args += ["push", "--porcelain", *(["--atomic"] if atomic else [])]
-        args += [f"--recurse-submodules={self._recursion if hooks else 'no'}"]
+        args += [f"--recurse-submodules={self._submodule_option if hooks else 'no'}"]
         args += [] if hooks else ["--no-verify"]
         args += [f"--force-with-lease={move.ref}:{move.old_oid or ''}" for move in moves]
         refspecs = [f"{move.new_oid or ''}:{move.ref}" for move in moves]
@@ -270,16 +271,16 @@ class Repository:
 
     def _ask(
         self, *args: str, timeout_s: float | None = None, environ: Mapping[str, str] | None = None
-    ) -> Answer:
-        """Run a command that talks to a remote, and never waits for a person."""
+    ) -> GitResult:
+        """Run a command that talks to a remote, without prompts."""
         return self.run(
-            *(*unattended.CONFIGURATION, *args),
+            *(*prompts.CONFIGURATION, *args),
             timeout_s=timeout_s or REMOTE_TIMEOUT_S,
             environ={**self._sign_in, **(environ or {})},
         )
 
     def push_address(self, address: str) -> str:
-        """Where git pushes to if it is given this address: a push must read where it writes."""
+        """The address that git pushes to for this one: a push must read where it writes."""
         other = [
             (beginning, name.removeprefix("url.").removesuffix(".pushinsteadof"))
             for name, beginning in self._chosen
@@ -290,30 +291,30 @@ class Repository:
 
     @cached_property
     def _chosen(self) -> list[tuple[str, str]]:
-        """What the user configured about how remotes are reached."""
+        """The user's settings for connecting to remotes."""
         return self._settings(r"(core\.(sshcommand|askpass)|url\..*\.pushinsteadof)")
 
     @cached_property
     def _sign_in(self) -> dict[str, str]:
         chosen = dict(self._chosen)
-        return unattended.variables(
+        return prompts.variables(
             {**os.environ, **self._environ}, chosen.get("core.sshcommand", ""), chosen.get("core.askpass", "")
         )
 
     @property
-    def _recursion(self) -> str:
-        """What a push does about submodules."""
+    def _submodule_option(self) -> str:
+        """The submodule option of a push."""
         chosen = dict(self._settings(r"(push\.recursesubmodules|submodule\.recurse)"))
         value = chosen.get("push.recursesubmodules", chosen.get("submodule.recurse", "no"))
         return "no" if value.lower() in ("no", "false", "0", "off") else "check"
 
     def _settings(self, pattern: str) -> list[tuple[str, str]]:
-        """What git's configuration says: names, the first and last part in lower case, and values."""
+        """Git's configuration: names, with the first and last part in lower case, and values."""
         found = self.run("config", "--null", "--get-regexp", f"^{pattern}$").out
         entries = (entry.partition("\n") for entry in found.split("\0") if entry)
         return [(name, value) for name, _, value in entries]
 
-    def _remote_failure(self, remote: str, answer: Answer) -> GitFailed:
+    def _remote_failure(self, remote: str, answer: GitResult) -> GitFailed:
         self._raise_if_unusable(remote, answer)
         if answer.code == _USAGE_ERROR or "couldn't find remote ref" in answer.err:
             return _failure("fetch", answer)
@@ -323,14 +324,15 @@ class Repository:
             "Check the network and your access with git ls-remote.",
         )
 
-    def _raise_if_unusable(self, remote: str, answer: Answer) -> None:
-        """Raise if there is no such remote, no repository at its address or here, or one of another kind."""
+    def _raise_if_unusable(self, remote: str, answer: GitResult) -> None:
+        """Raise if the remote does not exist, if no repository is at its address or here, or if its hash
+        differs."""
         if "not a git repository (or any" in answer.err:
             raise _failure("", answer)
         if any(words in answer.err for words in _OTHER_FORMAT):
             here = self.text("rev-parse", "--show-object-format")
             raise GitFailed(
-                f"The remote {without_secrets(remote)!r} names its objects by another hash than this"
+                f"The remote {without_secrets(remote)!r} has another object format than this"
                 f" repository, which uses {here}.",
                 "Use a remote and a repository of the same object format (git init --object-format).",
             )
@@ -360,7 +362,7 @@ class Repository:
     ) -> str:
         """The id of a new commit with `document` and the files of `tree`, different at each call.
 
-        Otherwise two clones that push the *same* commit to a new ref would both succeed.
+        If it were the same, two clones that push it to a new ref would both succeed.
         """
         body = json.dumps(document, indent=1, sort_keys=True)
         message = f"{subject}\n\n{body}\n\n{_NONCE_KEY}: {secrets.token_hex(16)}\n"
@@ -375,12 +377,12 @@ class Repository:
         return answer.out.strip()
 
     def read_json(self, oid: str) -> dict[str, Any]:
-        """The document of a commit (fetch it first). `UnreadableState` if it has none."""
+        """The document of a commit (fetch it first). Raises `UnreadableState` if it has none."""
         answer = self.run("cat-file", "commit", check_oid(oid))
         if answer.code:
             raise UnreadableState(
                 f"The commit {oid[:12]} cannot be read: {answer.complaint}.",
-                "Fetch again; if that does not help, somebody changed the ref by hand.",
+                "Fetch again; if that does not help, the ref was changed by hand.",
             )
         document = message_document(answer.out.partition("\n\n")[2])
         if document is None:
@@ -391,23 +393,23 @@ class Repository:
         return document
 
     def has(self, oid: str) -> bool:
-        """Whether this commit is here."""
+        """Whether this commit is in the repository."""
         return self.run("cat-file", "-e", f"{check_oid(oid)}^{{commit}}").code == 0
 
     def is_ancestor(self, oid: str, of: str) -> bool:
-        """Whether one commit has another in its history; False if one of them is not here."""
+        """Whether one commit has another in its history; False if either is missing."""
         return self.run("merge-base", "--is-ancestor", check_oid(oid), check_oid(of)).code == 0
 
     @cached_property
     def _empty_tree(self) -> str:
-        # Written, because its id depends on the repository's hash and not every git knows it by itself.
+        # It is written, because its id depends on the repository's hash and not every git has it built in.
         return self.text("hash-object", "-t", "tree", "-w", "--stdin")
 
 
 def message_document(message: str) -> dict[str, Any] | None:
-    """The document in a commit message made by `Repository.commit_json`, if there is one."""
+    """The document in a commit message made by `GitRepository.commit_json`, if there is one."""
     try:
-        # subject, document, trailer: none of them contains an empty line
+        # Subject, document, trailer: none of them contains an empty line.
         document = json.loads(message.split("\n\n")[1])
     except (IndexError, ValueError, RecursionError):
         return None
@@ -415,13 +417,13 @@ def message_document(message: str) -> dict[str, Any] | None:
 
 
 def access_of(directory: Path) -> dict[str, str]:
-    """How the clone around `directory` reaches its remotes, as variables for git in another repository.
+    """The remote settings of the clone around `directory`, as variables for git in another repository.
 
-    Continuous integration keeps a token in the configuration of its clone; it is not written anywhere. Empty
-    without a clone. git itself reads the configuration of the user and the machine.
+    CI systems keep a token in the configuration of the clone; it is not written anywhere. Empty without a
+    clone. Git itself reads the configuration of the user and the machine.
     """
     asked = ("--local", "--includes", "--null", "--get-regexp", r"^(http|credential|url|core\.sshcommand)\b")
-    answer = Repository(directory).run("config", *asked)
+    answer = GitRepository(directory).run("config", *asked)
     pairs = [entry.partition("\n")[::2] for entry in answer.out.split("\0") if entry]  # empty if it failed
     first = os.environ.get("GIT_CONFIG_COUNT", "0")
     start = int(first) if first.isdecimal() else 0
@@ -439,14 +441,14 @@ def lane_ref_id(lane: str) -> str:
 
 
 def check_oid(text: str) -> str:
-    """An object's full id, as git prints it."""
+    """Check an object's full id, in git's notation."""
     if not _OID.fullmatch(text):
         raise InvalidInput(f"{text[:80]!r} is not the id of a git object.", "Use the full id.")
     return text
 
 
 def check_remote(text: str) -> str:
-    """A remote's name, URL or path that cannot be mistaken for an option."""
+    """Check that a remote's name, URL or path cannot be mistaken for an option."""
     if not text or text.startswith("-") or not text.isprintable() or len(text) > 4_096:
         raise InvalidInput(f"{text[:80]!r} is not a remote.", "Use a name such as origin, a URL or a path.")
     return text
@@ -454,13 +456,13 @@ def check_remote(text: str) -> str:
 
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:
     environ = {name: value for name, value in os.environ.items() if name not in STRAY_VARIABLES}
-    # English messages, because we parse them; no prompts, because nobody may be there to answer.
+    # English messages, because we parse them. No prompts, because there may be no person to answer.
     environ |= {"LC_ALL": "C", "LANGUAGE": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true"}
     return {**environ, **extra}
 
 
 def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-    """Wait for the end; terminate git after the timeout (True), or if the caller is interrupted."""
+    """Wait until git ends. Terminate it after the timeout (True), or if the caller is interrupted."""
     try:
         process.wait(timeout_s)
     except subprocess.TimeoutExpired:
@@ -482,10 +484,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _bounded(file: IO[bytes], max_bytes: int) -> bytes:
-    file.seek(0)
-    data = file.read(max_bytes + 1)
+    # `pread` does not move the offset: a child process of git that is still ending writes there.
+    data = os.pread(file.fileno(), max_bytes + 1, 0)
     if len(data) > max_bytes:
-        raise TooLarge("git printed too much.", f"The limit is {max_bytes:,} bytes.")
+        raise TooLarge("The output of git is too large.", f"The limit is {max_bytes:,} bytes.")
     return data
 
 
@@ -502,7 +504,7 @@ def _subcommand(args: Sequence[str]) -> str:
     return args[0]
 
 
-def _failure(command: str, answer: Answer) -> GitFailed:
+def _failure(command: str, answer: GitResult) -> GitFailed:
     if answer.timed_out:
         return GitFailed(f"git {command} did not end in time.", "Try again; check whether the disk is slow.")
     if "not a git repository" in answer.err:

@@ -1,7 +1,7 @@
-"""Why a git server, or git itself, refused a push: parsed from what git printed.
+"""Why a git server, or git itself, refused a push: parsed from git's output.
 
-Servers use many words for the same thing, and few when a ref moves between advertisement and update. So a
-kind is a strong hint, not a proof: a caller that must be sure looks at the refs again.
+Servers word the same refusal in many ways, and say little when a ref moves between advertisement and update.
+So a kind is a strong hint, not a proof: a caller that must be sure reads the refs again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LINE_MAX_CHARS = 500
 class RefusalKind(StrEnum):
     """The kinds of refusal that callers handle differently."""
 
-    #: A ref is not at its pinned id: somebody moved it.
+    #: A ref is not at its pinned id, because another push moved it.
     STALE = "stale"
     #: The branch has commits that this one lacks.
     NON_FAST_FORWARD = "non_fast_forward"
@@ -24,17 +24,17 @@ class RefusalKind(StrEnum):
     ATOMIC_UNSUPPORTED = "atomic_unsupported"
     #: Not signed in, not allowed, or the ref is protected.
     PERMISSION = "permission"
-    #: The server was not reached, or the connection broke: the push may have arrived.
+    #: The server was unreachable, or the connection broke. The push may have arrived.
     NETWORK = "network"
     #: A hook, here or on the server, refused it.
     HOOK = "hook"
     #: The commit names commits of submodules that are on no remote.
     SUBMODULE = "submodule"
-    #: Anything else: `detail` is git's own sentence.
+    #: Any other refusal: `detail` is git's own sentence.
     OTHER = "other"
 
 
-#: No retry changes these.
+#: Refusals that a retry cannot change.
 FINAL = frozenset(
     {RefusalKind.ATOMIC_UNSUPPORTED, RefusalKind.PERMISSION, RefusalKind.HOOK, RefusalKind.SUBMODULE}
 )
@@ -42,7 +42,7 @@ FINAL = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefMove:
-    """One ref of a remote: the id it must have now, and its new id; None means "does not exist"."""
+    """One ref of a remote: its expected id and its new id. None means that the ref does not exist."""
 
     ref: str
     old_oid: str | None
@@ -66,7 +66,7 @@ _CREDENTIALS = re.compile(r"(?<=://)[^/@\s']+@")
 _REASON = re.compile(r"^!\t[^\t]*?:(?P<ref>[^\t]+)\t\[(?P<what>[^\]]+)\] \((?P<reason>.*)\)$")
 _SUBMODULES = re.compile(r"that can\s?not be found on any remote:\n(?P<paths>(?:[ \t]+\S.*\n)+)")
 
-#: Words of git and its servers by the kind of refusal, in the order in which they are looked for.
+#: Words of git and its servers by the kind of refusal, in the order of matching.
 _WORDS = {
     RefusalKind.ATOMIC_UNSUPPORTED: re.compile("does not support --atomic"),
     RefusalKind.STALE: re.compile(
@@ -100,14 +100,14 @@ def printable(text: str) -> str:
 
 
 def telling_line(err: str) -> str:
-    """The most telling line of git's standard error."""
+    """The most informative line of git's standard error."""
     lines = [printable(line) for line in without_secrets(err).splitlines() if line.strip()]
     telling = [line for line in lines if "fatal:" in line or "error:" in line]
     return (telling or lines or ["git gave no reason"])[0].rstrip(".")
 
 
 def classify(out: str, err: str, *, timed_out: bool) -> PushRefusal:
-    """The refusal behind what `git push --porcelain` printed."""
+    """The refusal in the output of `git push --porcelain`."""
     if timed_out:
         return PushRefusal(kind=RefusalKind.NETWORK, ref=None, detail="the server did not answer in time")
     submodules = _SUBMODULES.search(err)
@@ -115,7 +115,7 @@ def classify(out: str, err: str, *, timed_out: bool) -> PushRefusal:
         paths = ", ".join(line.strip() for line in submodules["paths"].splitlines())
         return PushRefusal(kind=RefusalKind.SUBMODULE, ref=None, detail=printable(paths))
     marks = [match for line in out.splitlines() if (match := _REASON.match(line))]
-    # In an atomic push, refs that were not at fault are marked as failed too; they come last.
+    # In an atomic push, refs without a fault are marked as failed too; they are sorted last.
     marks.sort(key=lambda mark: "atomic" in mark["reason"])
     for mark in marks:
         kind = _of_ref(mark["what"], mark["reason"], err)
@@ -125,7 +125,7 @@ def classify(out: str, err: str, *, timed_out: bool) -> PushRefusal:
             detail = f"{mark['reason']}: {said}" if said else mark["reason"]
             return PushRefusal(kind=kind, ref=ref, detail=printable(without_secrets(detail)))
     if not out.strip() and "fatal:" not in err and "error: failed to push some refs" in err:
-        # No ref is named, so git did not ask the server: the clone's own hook refused, in its own words.
+        # No ref is named, so git did not ask the server: the clone's own hook refused.
         words = [
             line.strip().rstrip(".") for line in err.splitlines() if not line.startswith("error: failed")
         ]
@@ -136,11 +136,11 @@ def classify(out: str, err: str, *, timed_out: bool) -> PushRefusal:
 
 
 def _of_ref(what: str, reason: str, err: str) -> RefusalKind | None:
-    """The kind behind git's reason for one ref; None if the reason is not known."""
+    """The kind of git's reason for one ref; None if the reason is unknown."""
     said = reason.lower()
     kind = _kind(said, but=(RefusalKind.ATOMIC_UNSUPPORTED, RefusalKind.NETWORK))
     if kind is RefusalKind.HOOK and "protected" in said:
-        # A forge's own checks are hooks too; but a protected branch means a missing permission.
+        # A forge's own checks are hooks too, but a protected branch means a missing permission.
         return RefusalKind.PERMISSION
     if kind is None and what == "remote rejected" and _WORDS[RefusalKind.STALE].search(err.lower()):
         return RefusalKind.STALE

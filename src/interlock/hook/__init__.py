@@ -1,1 +1,1 @@
-"""`interlock hook`: what an agent's program is answered while it works for a run."""
+"""`interlock hook`: answers an agent's program while it works for a run."""

@@ -1,7 +1,7 @@
 """The hook in an agent's settings: `.claude/settings.json` of a repository, which people edit too.
 
-Everything else in the file stays as it is, in its order and with its line ends. A file that Interlock cannot
-understand, or cannot write back unchanged, is not touched.
+Everything else in the file is unchanged, with its order and line ends. A file that Interlock cannot parse, or
+cannot write back unchanged, is not touched.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from interlock.core.record import Record
 PLACE = Path(".claude") / "settings.json"
 SIZE_MAX_BYTES = 1 << 20
 EVENTS = ("SessionStart", "PreToolUse", "PostToolUse", "Stop", "SessionEnd")
-#: Outside of a run the shell ends it, without starting Python.
+#: Outside of a run the shell exits without starting Python.
 COMMAND = 'test -z "$INTERLOCK_RUN" || interlock hook'
 TIMEOUT_S = 30
 
-#: Programs that a hook of ours may run besides our command, and programs that may start it.
+#: Programs that our hook may run besides our command, and programs that may start it.
 _CONDITIONS = frozenset({"[", "[[", "test"})
 _STARTERS = frozenset({"hatch", "pdm", "pipx", "poetry", "python", "python3", "uv"})
 
@@ -63,19 +63,19 @@ class SettingsChange(Record):
                 f"{self.path} cannot be written: {error.strerror}.", "Choose another with --settings."
             ) from None
         finally:
-            with contextlib.suppress(OSError):  # gone if it replaced the file
+            with contextlib.suppress(OSError):  # missing once it has replaced the file
                 passing.unlink(missing_ok=True)
 
 
 def installed(path: Path) -> SettingsChange:
-    """The settings with the hook at every event that does not have it yet.
+    """The settings with the hook added to every event that lacks it.
 
-    Only the directory `.claude` is made: any other that is missing is a mistake in the path.
+    Only the directory `.claude` is created: any other missing directory is a mistake in the path.
     """
     parent = path.parent
     if not parent.is_dir() and not (parent.name == PLACE.parent.name and parent.parent.is_dir()):
         raise InvalidInput(
-            f"There is no directory {parent}.", "Make it first, or choose another file with --settings."
+            f"There is no directory {parent}.", "Create it first, or choose another file with --settings."
         )
     before, document = _read(path)
     hooks = document.setdefault("hooks", {})
@@ -91,7 +91,7 @@ def installed(path: Path) -> SettingsChange:
 
 
 def uninstalled(path: Path) -> SettingsChange:
-    """The settings without the hook, and without the lists and objects that are empty then."""
+    """The settings without the hook, and without the lists and objects that become empty."""
     before, document = _read(path)
     hooks = document.get("hooks", {})
     _require(isinstance(hooks, dict), path, "hooks is not an object")
@@ -127,7 +127,7 @@ def _runs_ours(hook: dict[str, Any]) -> bool:
 
 
 def _is_ours(hook: dict[str, Any]) -> bool:
-    """Whether it does nothing else, apart from conditions."""
+    """Whether it does nothing else, except for conditions."""
     return all(
         _calls_hook(command.program) or _CONDITIONS.issuperset(command.program[:1])
         for command in _commands_of(hook)
@@ -179,17 +179,17 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!a} is twice in one object")
+        raise ValueError(f"{twice!a} is duplicated in one object")
     return found
 
 
 def _require(right: bool, path: Path, what: str) -> None:
     if not right:
-        raise InvalidInput(f"{path} cannot be understood: {what}.", "Fix it first; nothing was changed.")
+        raise InvalidInput(f"{path} has an unexpected form: {what}.", "Fix it first; nothing was changed.")
 
 
 def _text(document: dict[str, Any], before: str) -> str:
-    """JSON with the indentation of the file, two blanks by default, and with its line ends."""
+    """JSON with the indentation of the file, two spaces by default, and with its line ends."""
     first, _, second = before.partition("\n")
     indent = second[: len(second) - len(second.lstrip(" \t"))] or "  "
     text = json.dumps(document, indent=indent, ensure_ascii=False) + "\n"

@@ -1,12 +1,12 @@
-"""`interlock hook`: what it answers an agent's program at each event of a session.
+"""`interlock hook`: answers an agent's program at each event of a session.
 
 The agent's program calls the hook at the start of a session, around every use of a tool, and when the agent
-wants to stop. Each call is a process of its own; a small file is its memory. The hook renews the lease every
-few seconds, however long that is, and reports news: messages, a request to stop, the loss of the lease.
+wants to stop. Each call is a separate process; its memory is a small file. The hook renews the lease every
+few seconds, for leases of any length, and reports news: messages, a request to stop, the loss of the lease.
 
 Not promised: that a paused or stubborn agent stops acting. Once the lease is lost the hook denies a push, and
-the git server refuses one through `interlock push`. A store that cannot be reached never stops an agent,
-unless the lease is known to be over.
+the git server refuses one through `interlock push`. An unreachable store never stops an agent, unless the
+lease is known to have expired.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from interlock.hook.memory import Memory
 
 if TYPE_CHECKING:
     from interlock.service.contract import LaneService, MessageView, RunView
-    from interlock.service.itemview import ItemView
+    from interlock.service.item_view import ItemView
 
-#: An event may contain a whole file that a tool wrote.
+#: The limit is high because an event may contain a whole file that a tool wrote.
 EVENT_MAX_BYTES = 64 << 20
-#: How often to ask the store while tools are used, whatever the lease: messages should arrive soon.
+#: How often to ask the store while tools are used, for any lease: messages should arrive soon.
 LOOK_S = 5.0
-#: A store that is slow to answer, such as a git server, costs an agent at most this share of its time.
+#: A slow store, such as a git server, costs an agent at most this share of its time.
 LOOK_SHARE = 1 / 10
-#: The program cuts longer texts; the rest waits for the next call.
+#: The program truncates longer texts; the rest is delivered by the next call.
 TOLD_MAX_CHARS, MESSAGE_MAX_CHARS = 8_000, 4_000
 GIT_TIMEOUT_S = 10.0
 
@@ -48,7 +48,7 @@ class HookEvent(Record):
     directory: Path
     tool: str = ""
     given: Mapping[str, Any] = MappingProxyType({})
-    #: The agent already continues because a hook asked it to: do not ask again.
+    #: A hook has already asked the agent to continue: do not ask again.
     asked_before: bool = False
 
 
@@ -59,7 +59,7 @@ def read_event(text: str) -> HookEvent:
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict) or not isinstance(document.get("hook_event_name"), str):
-        # Not InvalidInput: a hook that ends with its exit code blocks the agent.
+        # Not InvalidInput: its exit code would block the agent.
         raise InterlockError(
             "Standard input is not a hook event.", "Let the agent call it: interlock hook install."
         )
@@ -74,11 +74,11 @@ def read_event(text: str) -> HookEvent:
 
 
 class _News(MutableRecord):
-    """What one look at the store found."""
+    """The result of one look at the store."""
 
     view: RunView | None = None
     messages: list[MessageView] = fresh(list)
-    #: Why the store could not be reached.
+    #: Why the store was unreachable.
     trouble: str = ""
 
 
@@ -96,19 +96,19 @@ class Hook:
     ) -> None:
         self._handle, self._lanes, self._environ, self._now_s = handle, lanes, environ, now_s
         self._memory = Memory(home, sha256(handle.encode()).hexdigest()[:24])
-        #: How far the store knows what the agent has read.
+        #: The read mark in the store: the last message that the agent has read.
         self._marked = self._memory.seen
         self._unsaved = False
 
     def answer(self, event: HookEvent) -> Reply:
-        """What to print for the program, then call `written`; empty if there is nothing to say."""
+        """The answer to print for the program, before calling `written`; empty if there is no news."""
         match event.name:
             case "SessionStart":
                 reply = self._start(event)
             case "PreToolUse":
                 reply = self._before_tool(event)
             case "PostToolUse":
-                reply = _context(event, self._lines(self._look(urgent=False)))
+                reply = _context(event, self._lines(self._read_news(urgent=False)))
             case "Stop":
                 reply = self._stop(event)
             case "SessionEnd":
@@ -120,10 +120,10 @@ class Hook:
         return reply
 
     def written(self) -> None:
-        """The program has the answer: keep in mind what it was told, and mark its messages as read.
+        """The program has the answer: remember what it was told, and mark its messages as read.
 
-        Not before: an answer that nobody got must be given again. If the store cannot be reached now, the
-        next look moves the mark.
+        It is not called before that, because a lost answer must be given again. If the store is unreachable
+        now, the next look moves the mark.
         """
         if self._unsaved:
             self._memory.save()
@@ -134,27 +134,27 @@ class Hook:
     def _start(self, event: HookEvent) -> Reply:
         self._memory.prune(self._now_s())
         self._memory.work = _local_work(event.directory).mark
-        news = self._look(urgent=True)
+        news = self._read_news(urgent=True)
         item = news.view.item if news.view is not None else None
         return _context(event, [*_introduction(item, self._environ), *self._lines(news)])
 
     def _before_tool(self, event: HookEvent) -> Reply:
         what = _published_by(event)
-        news = self._look(urgent=bool(what))
+        news = self._read_news(urgent=bool(what))
         lines = self._lines(news)
         if what and self._memory.lost:
-            return _denied(f"{what} is refused: {self._memory.lost} Stop working on this item.")
+            return _denial(f"{what} is refused: {self._memory.lost} Stop working on this item.")
         if what and news.trouble and 0 < self._memory.expires_at_s <= self._now_s():
-            return _denied(
-                f"{what} is refused: the lease is over and the store cannot be used to renew it."
+            return _denial(
+                f"{what} is refused: the lease has expired and cannot be renewed."
                 f" {news.trouble} Wait until it can, then try again."
             )
         return _context(event, lines)
 
     def _stop(self, event: HookEvent) -> Reply:
-        news = self._look(urgent=True)
+        news = self._read_news(urgent=True)
         if self._memory.lost or (news.view and news.view.cancel_requested):
-            return {}  # the sooner it stops the better
+            return {}  # it should stop as soon as possible
         wanted = []
         if not event.asked_before:
             self._memory.tell_again("work")
@@ -162,7 +162,7 @@ class Hook:
         if wanted:
             wanted.append("Answer these messages or act on them, then end.")
         work = _local_work(event.directory)
-        # Work that a message caused may be asked about too, but no work is asked about twice in a row.
+        # Work that a message caused may be asked about too, but the same work never twice in a row.
         if work.left and work.mark != self._memory.work and self._memory.tell_once("work"):
             wanted.append(
                 f"{work.left} {work.remedy}, or undo what is not wanted, then end: other runs do not see what"
@@ -170,7 +170,7 @@ class Hook:
             )
         if wanted:
             return {"decision": "block", "reason": "\n".join(wanted)}
-        # At a stop only the person who watches can read a warning.
+        # At a stop, a warning reaches only the person who watches.
         return {"systemMessage": f"Interlock: {news.trouble}"} if news.trouble else {}
 
     def _renew(self, service: LaneService) -> RunView:
@@ -178,8 +178,8 @@ class Hook:
 
         return service.renew([Report(run=self._handle, seen=self._memory.seen)])[0]
 
-    def _look(self, *, urgent: bool) -> _News:
-        """Renew and read new messages, unless that was just done or the lease is lost."""
+    def _read_news(self, *, urgent: bool) -> _News:
+        """Renew and read new messages, unless that was just done or the lease was lost."""
         memory = self._memory
         news = _News()
         if memory.lost or (not urgent and self._now_s() < memory.look_again_s):
@@ -202,7 +202,7 @@ class Hook:
         return news
 
     def _lines(self, news: _News) -> list[str]:
-        """What the agent does not know yet; each thing once."""
+        """The news for the agent; each item once."""
         memory = self._memory
         lines = self._message_lines(news.messages)
         if memory.lost and memory.tell_once("lost"):
@@ -220,14 +220,14 @@ class Hook:
         return lines
 
     def _message_lines(self, messages: Sequence[MessageView]) -> list[str]:
-        """Messages as lines, as many as fit."""
+        """As many messages as fit, as lines."""
         lines: list[str] = []
         for message in messages:
             text = message.text
             if len(text) > MESSAGE_MAX_CHARS:
                 text = f"{text[:MESSAGE_MAX_CHARS]}… ({len(text) - MESSAGE_MAX_CHARS:,} more characters)"
             cause = ", ".join(filter(None, (message.reason, message.url)))
-            who = f"{message.author or 'somebody'}{f' ({cause})' if cause else ''}"
+            who = f"{message.author or 'an unnamed author'}{f' ({cause})' if cause else ''}"
             line = f"Message {message.n} from {who}: {text}"
             if lines and sum(map(len, lines)) + len(line) > TOLD_MAX_CHARS:
                 break
@@ -273,7 +273,7 @@ def _published_by(event: HookEvent) -> str:
     return publishes(event.tool, event.given)
 
 
-def _denied(reason: str) -> Reply:
+def _denial(reason: str) -> Reply:
     decision = {"permissionDecision": "deny", "permissionDecisionReason": reason}
     return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **decision}}
 
@@ -291,9 +291,9 @@ def _local_work(directory: Path) -> LocalWork:
 
     Without a remote, only uncommitted changes count.
     """
-    from interlock.git.plumbing import Repository  # noqa: PLC0415  (only two of the events need it)
+    from interlock.git.plumbing import GitRepository  # noqa: PLC0415  (only two of the events need it)
 
-    repository = Repository(directory)
+    repository = GitRepository(directory)
     try:
         status = repository.text("status", "--porcelain", timeout_s=GIT_TIMEOUT_S)
         remote = bool(repository.text("remote", timeout_s=GIT_TIMEOUT_S))
@@ -301,7 +301,7 @@ def _local_work(directory: Path) -> LocalWork:
         return LocalWork()
     ahead = ""
     if remote:
-        with contextlib.suppress(GitFailed):  # there is no commit yet
+        with contextlib.suppress(GitFailed):  # the repository has no commit yet
             ahead = repository.text("rev-list", "HEAD", "--not", "--remotes", timeout_s=GIT_TIMEOUT_S)
     changed, commits = len(status.splitlines()), len(ahead.splitlines())
     left = f"Not committed here: {_counted(changed, 'changed file')}." if changed else ""

@@ -1,7 +1,7 @@
-"""What the hook of one run remembers from call to call, in a small file.
+"""The memory of one run's hook between calls, in a small file.
 
-Two hooks at once may each write it; the last one wins. At worst the agent gets something twice, or the lease
-is renewed twice. A file that cannot be read or written counts as missing.
+If two hooks write it at once, the last one wins. At worst the agent is told something twice, or the lease is
+renewed twice. An unreadable or unwritable file counts as missing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from interlock.process.smallfile import read_json
 from interlock.settings.places import make_home
 
-#: When to remove the files of sessions that ended without a `SessionEnd`.
+#: How long to keep the files of sessions that ended without a `SessionEnd`.
 KEPT_S = 7 * 24 * 3600.0
 _DIRECTORY = "hooks"
 _MAX_BYTES = 1 << 20
@@ -28,13 +28,13 @@ class Memory:
     def __init__(self, home: Path, name: str) -> None:
         #: When to ask the store again, unless the event is urgent.
         self.look_again_s = 0.0
-        #: When the lease ends; 0 if not known.
+        #: When the lease expires; 0 if unknown.
         self.expires_at_s = 0.0
         #: The last message that the agent got.
         self.seen = 0
-        #: Why the lease is lost; empty if it is not.
+        #: Why the lease was lost; empty if it is held.
         self.lost = ""
-        #: What the agent knows already.
+        #: What the agent was told.
         self.told: list[str] = []
         #: A mark of the working tree when the session began.
         self.work = ""
@@ -44,14 +44,14 @@ class Memory:
         self._load()
 
     def tell_once(self, what: str) -> bool:
-        """Whether this is the first time."""
+        """Whether this was not told before."""
         if what in self.told:
             return False
         self.told.append(what)
         return True
 
     def tell_again(self, what: str) -> None:
-        """It has ended; if it comes back, that is news."""
+        """The condition has ended. If it recurs, it is told again."""
         self.told = [each for each in self.told if each != what]
 
     def save(self) -> None:
@@ -64,7 +64,7 @@ class Memory:
             passing.replace(self._path)
 
     def forget(self) -> None:
-        """The session has ended."""
+        """Delete the memory: the session has ended."""
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)
 
@@ -83,5 +83,5 @@ class Memory:
         for name in self._fields:
             if type(document.get(name)) is type(getattr(self, name)):
                 setattr(self, name, document[name])
-        if not 0 <= self.seen <= _NUMBER_MAX:  # else the store would refuse every look
+        if not 0 <= self.seen <= _NUMBER_MAX:  # the store would refuse every look with such a number
             self.seen = 0

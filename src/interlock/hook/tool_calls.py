@@ -1,9 +1,10 @@
 """Which tool calls of an agent publish something: pushes, pull requests, comments.
 
-A guard against mistakes, not against bad intent: it sees the commands that `actions.shellscript` sees, and
-the tools of GitHub's MCP server by their names. `docs/reference/hook.md` lists what is seen and what is not.
-A call in doubt counts as one that publishes: while the lease is held, that costs one look at the store. Work
-that must not be published twice goes through `interlock push`, which the git server itself refuses.
+This protects against mistakes, not against bad intent. It detects the commands that `actions.shellscript`
+finds, and the tools of GitHub's MCP server by their names. `docs/reference/hook.md` lists what is detected
+and what is not. An unclear call counts as publishing: while the lease is held, that costs one look at the
+store. Work that must not be published twice goes through `interlock push`, which the git server itself can
+refuse.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 from interlock.actions.shellscript import SHELLS, commands, shell_text
 
-#: A longer command is not read: it publishes if it names one of the programs.
+#: A longer command is not parsed: it counts as publishing if it names one of the programs.
 COMMAND_MAX_CHARS = 64 * 1024
 _DEPTH_MAX = 5
 
@@ -28,7 +29,7 @@ _GH_VALUES = frozenset({"-R", "--repo", "--hostname"})
 _JJ_VALUES = frozenset(
     {"-R", "--repository", "--at-operation", "--at-op", "--config", "--config-file", "--color"}
 )
-#: What sends commits or patches away; of some only the second word tells.
+#: The git commands that send commits or patches; for some, the second word decides.
 _GIT_SENDS = frozenset({"push", "send-pack", "http-push", "send-email"})
 _GIT_PAIRS = frozenset({("lfs", "push"), ("subtree", "push"), ("svn", "dcommit"), ("p4", "submit")})
 _HUB_WRITES = frozenset({"pull-request", "fork", "create", "delete"})
@@ -57,24 +58,24 @@ _READS = frozenset(
     }
     | {"set-default", "verify", "field-list", "item-list"}
 )
-#: How `gh api` gets a method, and what makes it write without one; a value may be in the same word.
+#: The options of `gh api` that set the method, or that write without one. The value may be in the same word.
 _API_METHOD = re.compile(r"(?:--method|-i?X)(?:$|=?(.+))", re.DOTALL)
 _API_WRITES = re.compile(r"-i?[fF].*|--(?:field|raw-field|input)(?:=.*)?", re.DOTALL)
 _PROGRAMS = frozenset({"git", "git-push", "git-send-pack", "gh", "hub", "jj"})
 _NAMED = re.compile(r"\b(?:git|gh|hub|jj)\b")
-#: These start nothing of what they are given; any other program may start `git push` among its arguments.
+#: Programs that do not run their arguments. Any other program may start a `git push` in its arguments.
 _PRINTERS = """
     [ [[ : alias apropos awk basename case cat command complete cp declare diff dirname echo egrep export expr
     fgrep for function grep head help info jq less let local ls man mkdir more mv printf read readonly rg rm
     sed select set tail tee test touch tr type typeset unset wc whatis whereis which
 """
 _STARTS_NOTHING = _PROGRAMS | frozenset(_PRINTERS.split())
-#: These run an argument with a blank in it as a script.
+#: Programs that run an argument with a space in it as a script.
 _RUNS_TEXT = frozenset(
     {"env", "flock", "nix-shell", "parallel", "runuser", "script", "ssh", "su", "trap", "watch"}
 )
 
-#: A tool of GitHub's MCP server reads if its name says so; every other one writes.
+#: The names of reading tools of GitHub's MCP server. All other tools count as writing.
 _READING_TOOL = re.compile(r"(?:get|list|search|find|download)(?:_.*)?|(?!mark_).*_(?:read|get|list)")
 
 
@@ -89,7 +90,7 @@ def publishes(tool: str, given: Mapping[str, Any]) -> str:
 
 
 def _mcp(tool: str) -> str:
-    """A tool of a server that has GitHub in its name, which people choose."""
+    """A tool of a server with GitHub in its name. People choose these names."""
     server, _, name = tool.removeprefix("mcp__").rpartition("__")
     return "" if "github" not in server.lower() or _READING_TOOL.fullmatch(name) else name
 
@@ -109,7 +110,7 @@ def _in_script(script: str, *, depth: int) -> str:
 
 
 def _published(program: Sequence[str]) -> str:
-    """What a command publishes, by itself or through a program that it starts."""
+    """The publishing command in a program call: the program itself, or one that it starts."""
     if not program:
         return ""
     if _name(program[0]) in _STARTS_NOTHING:
@@ -126,7 +127,7 @@ def _texts(program: Sequence[str]) -> Iterator[str]:
         words = _words(program[1:], _GIT_VALUES)
         if words[:2] == ["submodule", "foreach"]:
             yield " ".join(words[2:])
-    elif " " in name:  # what `env -S` splits
+    elif " " in name:  # a text that `env -S` splits
         yield program[0]
     elif name in _RUNS_TEXT:
         yield from (word for word in program[1:] if " " in word)
@@ -172,7 +173,7 @@ def _gh(words: Sequence[str], program: Sequence[str]) -> str:
 
 
 def _api(client: str, words: Sequence[str], program: Sequence[str]) -> str:
-    """A call of GitHub's API that writes; of GraphQL, one with a mutation, or whose query is in a file."""
+    """A writing call of GitHub's API. For GraphQL: a call with a mutation, or with its query in a file."""
     if words[:1] != ["api"]:
         return ""
     method = _method(program).upper()

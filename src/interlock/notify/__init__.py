@@ -1,1 +1,1 @@
-"""Users' commands that are told of events: dead letters, questions to people."""
+"""Runs users' commands on events: dead letters, questions to people."""

@@ -1,9 +1,9 @@
-"""Runs the user's commands for the notices that are owed, one after the other, outside of every transaction.
+"""Runs the user's commands for due notices, one after another, outside of all transactions.
 
-Each command is run at least once for each of its events. It is run again if it fails (a few times, with
-growing waits), and if its sweeper dies before it has said in the store that it is done. While one process
-runs it, no other does, unless that process is stopped for longer than the lease. So a command should be
-harmless when repeated: the event's `seq` tells whether it is a repetition.
+Each command runs at least once for each of its events. It is retried if it fails (a few times, with
+back-off), and if its sweeper dies before it has recorded the end in the store. While one process runs it, no
+other does, unless that process is suspended for longer than the lease. So a command should be idempotent: the
+event's `seq` identifies a repetition.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from interlock.core.errors import InterlockError
 from interlock.core.notices import TIMEOUT_S
 from interlock.service.contract import NoticeView, Service, to_json
 
-#: How many notices one look runs at most: a sweeper has other things to do.
+#: The most notices of one poll, because a sweeper has other work too.
 AT_ONCE = 20
 EVERY_S = 5.0
 _ERROR_BYTES = 2_000
@@ -48,7 +48,7 @@ class Notifier:
         self._timeout_s = timeout_s
 
     def run(self) -> int:
-        """Run what is owed now; returns how many commands were run."""
+        """Run the commands of due notices; returns their number."""
         ran = 0
         for name, command in self._commands.items():
             while ran < AT_ONCE and (notice := self._service.next_notice(name)) is not None:
@@ -60,14 +60,14 @@ class Notifier:
         return ran
 
     def start(self) -> None:
-        """Run what is owed every few seconds in the background, until this process ends."""
+        """Run due notices every few seconds in the background, until this process ends."""
         if self._commands:
             threading.Thread(target=self._loop, name="interlock-notify", daemon=True).start()
 
     def _loop(self) -> None:
         wait = threading.Event()
         while True:
-            with suppress(InterlockError):  # the store may be away; the next look tries again
+            with suppress(InterlockError):  # the store may be unreachable; the next poll retries
                 self.run()
             wait.wait(EVERY_S)
 
@@ -75,13 +75,13 @@ class Notifier:
 def run_command(
     command: tuple[str, ...], notice: NoticeView, directory: Path, timeout_s: float = TIMEOUT_S
 ) -> str | None:
-    """Run a command with a notice on its standard input; returns what went wrong, if something did."""
+    """Run a command with a notice on its standard input; returns the problem, if any."""
     told = {"notice": notice.name, "attempt": notice.attempt, "event": notice.event, "item": notice.item}
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
         given.write(json.dumps(to_json(told)).encode() + b"\n")
         given.seek(0)
         try:
-            # Files and no pipes: whatever the command leaves running keeps nobody waiting.
+            # Files instead of pipes: processes that the command leaves running cannot block us.
             process = subprocess.Popen(
                 command,
                 cwd=directory,
@@ -101,10 +101,10 @@ def run_command(
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-        return None if code == 0 else f"It ended with {code}. {_end_of(said)}".strip()
+        return None if code == 0 else f"It ended with {code}. {_tail(said)}".strip()
 
 
-def _end_of(said: BinaryIO) -> str:
+def _tail(said: BinaryIO) -> str:
     size = said.seek(0, os.SEEK_END)
     said.seek(max(0, size - _ERROR_BYTES))
     text = said.read().decode(errors="replace").replace("\x00", "\N{REPLACEMENT CHARACTER}")

@@ -1,10 +1,10 @@
 """Calling Python functions, plain or `async`, from threads.
 
-A plain function runs in the thread that calls it. The awaitable of an `async` one is awaited on an event
-loop: the program's, if it has one, else one of our own in a thread.
+A plain function runs in the calling thread. The awaitable of an `async` one is awaited on an event loop: the
+program's, if it has one, else our own in a thread.
 
-An event loop stops when a task raises `KeyboardInterrupt` or `SystemExit`, and everything that awaits on it
-hangs. So these are carried past the loop as values, and our own loop goes on if one escapes all the same.
+If a task raises `KeyboardInterrupt` or `SystemExit`, its event loop stops and everything that awaits on it
+hangs. So these exceptions pass the loop as values. If one escapes, our own loop keeps running.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from interlock.core.errors import InvalidInput
 
 _T = TypeVar("_T")
-#: What stops an event loop.
+#: The exceptions that stop an event loop.
 _STOPS = (KeyboardInterrupt, SystemExit)
 
 
@@ -31,7 +31,7 @@ class _Raised:
 
 
 class Call:
-    """One call, which may be cancelled."""
+    """One call, which can be cancelled."""
 
     def __init__(self) -> None:
         self.cancelled = False
@@ -39,20 +39,20 @@ class Call:
         self._lock = threading.Lock()
 
     def cancel(self) -> None:
-        """Cancel the awaitable, now or later. Nothing can stop a plain function.
+        """Cancel the awaitable, now or later. A plain function cannot be stopped.
 
-        The call goes on until the awaitable has cleaned up: cancelling the future that its thread waits for
-        would end the call before.
+        The call lasts until the awaitable has cleaned up. Cancelling the future that its thread waits for
+        would end the call too early.
         """
         with self._lock:
             self.cancelled = True
             if self._awaiting is not None:
                 loop, task = self._awaiting
-                with suppress(RuntimeError):  # the loop has ended, and so has the task
+                with suppress(RuntimeError):  # the loop has ended, and the task with it
                     loop.call_soon_threadsafe(task.cancel)
 
     async def awaited(self, awaitable: Awaitable[_T]) -> _T | _Raised:
-        """Await it in the task that runs this."""
+        """Await it in the current task."""
         task = asyncio.current_task()
         assert task is not None
         with self._lock:
@@ -66,16 +66,16 @@ class Call:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether it is declared with `async def`, as a function or as the `__call__` of an object."""
+    """Whether the function, or the `__call__` of the object, is declared with `async def`."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004
     )
 
 
 async def in_thread(function: Callable[..., _T], *args: object, **kwargs: object) -> _T:
-    """Call a function that may block, in a daemon thread of its own.
+    """Call a function that may block, in its own daemon thread.
 
-    The threads of `asyncio.to_thread` are few: calls that wait for an edit would leave none for its editor.
+    `asyncio.to_thread` has few threads: calls that wait for an edit would leave none for its editor.
     """
     answer: Future[_T] = Future()
 
@@ -85,13 +85,13 @@ async def in_thread(function: Callable[..., _T], *args: object, **kwargs: object
         except BaseException as error:
             answer.set_exception(error)
 
-    answer.set_running_or_notify_cancel()  # a cancelled waiter does not stop the call
+    answer.set_running_or_notify_cancel()  # cancelling the waiter does not stop the call
     threading.Thread(target=work, name="interlock-blocking", daemon=True).start()
     return await asyncio.wrap_future(answer)
 
 
-class Caller:
-    """Calls functions, and awaits on one event loop what they return."""
+class FunctionCaller:
+    """Calls functions, and awaits the awaitables that they return on one event loop."""
 
     def __init__(self) -> None:
         self._given: asyncio.AbstractEventLoop | None = None
@@ -99,11 +99,11 @@ class Caller:
         self._lock = threading.Lock()
 
     def use(self, loop: asyncio.AbstractEventLoop | None) -> None:
-        """Await on this loop from now on, which runs in another thread; with None, on our own."""
+        """Await on this loop from now on. It runs in another thread; None means our own loop."""
         self._given = loop
 
     def refuse_on_loop(self, what: str, instead: str) -> None:
-        """Raise if this thread runs the loop: what waits here stops all that is awaited on it."""
+        """Raise if this thread runs the loop: waiting here would block everything that is awaited on it."""
         try:
             running = asyncio.get_running_loop()
         except RuntimeError:
@@ -113,7 +113,7 @@ class Caller:
             raise InvalidInput(f"`{what}` blocks the event loop that runs the plan's callables.", instead)
 
     def call(self, call: Call, function: Callable[..., Any], argument: object) -> Any:
-        """Call the function and await its answer if it can be awaited. Raises what either raises."""
+        """Call the function and await its answer if it is awaitable. Exceptions of both are raised."""
         answer = function(argument)
         if not inspect.isawaitable(answer):
             return answer
@@ -123,7 +123,7 @@ class Caller:
         return value
 
     def close(self) -> None:
-        """End our own loop, and cancel what still awaits on it."""
+        """End our own loop, and cancel everything that is awaited on it."""
         with self._lock:
             own, self._own = self._own, None
             if own is not None:
@@ -132,14 +132,14 @@ class Caller:
     def _begun(self, coroutine: Coroutine[Any, Any, _T]) -> Future[_T]:
         if (given := self._given) is not None:
             return asyncio.run_coroutine_threadsafe(coroutine, given)
-        with self._lock:  # else it may begin on a loop that has just ended, and wait for ever
+        with self._lock:  # else a call may begin on a loop that has just ended, and wait forever
             if self._own is None:
                 self._own = _OwnLoop()
             return asyncio.run_coroutine_threadsafe(coroutine, self._own.loop)
 
 
 class _OwnLoop:
-    """An event loop in a thread of its own."""
+    """An event loop in its own thread."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()

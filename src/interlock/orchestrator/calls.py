@@ -1,7 +1,7 @@
-"""One call of a callable with its task or its edit request, and the report of its outcome.
+"""Calls a callable with its task or its edit request, and reports the outcome.
 
-Whatever a callable does, its run ends: done with a result, failed with an error, or released. Only a store
-that stays away for longer than a lease prevents the report, and then the lease has ended by itself.
+The run of every call ends: done with a result, failed with an error, or released. The report is lost only if
+the store is unreachable for longer than a lease. Then the lease has expired anyway.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from interlock.core.errors import (
     LeaseLost,
     PlanEnded,
 )
-from interlock.orchestrator.caller import Caller, is_async
+from interlock.orchestrator.caller import FunctionCaller, is_async
 from interlock.orchestrator.requests import (
     AsyncEditRequest,
     AsyncTaskRun,
@@ -33,23 +33,23 @@ from interlock.orchestrator.requests import (
 from interlock.process.clock import now_s
 from interlock.process.heartbeat import Heartbeat
 from interlock.process.outcome import cut, described, error_text, result_text
-from interlock.process.reports import STORE_AWAY, ReportQueue
+from interlock.process.report_queue import RETRYABLE_ERRORS, ReportQueue
 from interlock.service.contract import LeaseView, Report, RunView, Service
-from interlock.service.planview import BatchView, EditView
+from interlock.service.plan_view import BatchView, EditView
 
-#: Does the tasks of an agent. One that is declared with `async def` is given an `AsyncTaskRun`.
+#: Executes the tasks of an agent. An `async def` executor gets an `AsyncTaskRun`.
 Executor = Callable[[TaskRun], Any] | Callable[[AsyncTaskRun], Awaitable[Any]]
-#: Answers the ends of tasks. One that is declared with `async def` is given an `AsyncEditRequest`.
+#: Answers the ends of tasks. An `async def` editor gets an `AsyncEditRequest`.
 Editor = Callable[[EditRequest], Any] | Callable[[AsyncEditRequest], Awaitable[Any]]
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
-#: What cancelling an awaitable raises, in its own thread and in the one that waits for it.
+#: The exceptions of a cancelled awaitable, in its own thread and in the waiting thread.
 _CANCELLED = (asyncio.CancelledError, concurrent.futures.CancelledError)
 AGAIN_S = 0.25
-#: How often an editor may answer in one run; after that the run has failed.
+#: How often an editor may answer in one run. After that the run fails.
 ANSWERS_MAX = 3
 
-#: Records what went wrong: where, about which task, and what was raised.
+#: Records an error: where, about which task, and the exception.
 Note = Callable[[str, str, BaseException], None]
 
 
@@ -59,19 +59,19 @@ class RunCalls:
     def __init__(
         self,
         service: Service,
-        caller: Caller,
+        caller: FunctionCaller,
         heartbeat: Heartbeat,
         note: Note,
         announce: Callable[[int], None],
     ) -> None:
-        """`announce` tells listeners which ends an editor's run was given, before the editor is called."""
+        """`announce` tells listeners the ends that an editor's run gets, before the editor is called."""
         self._service = service
         self._reports = ReportQueue(service)
         self._caller = caller
         self._heartbeat = heartbeat
         self._note = note
         self._announce = announce
-        #: The keys of the ends that an editor's run was given, by the run's number, until they are told.
+        #: The keys of the ends that an editor's run got, by the run's number, until they are announced.
         self.batches: dict[int, tuple[str, ...]] = {}
 
     def task(self, run: CallableRun, executor: Executor, given: TaskRun | AsyncTaskRun) -> RunView | None:
@@ -82,7 +82,7 @@ class RunCalls:
             return self._failed(run, "executor", given.key, error)
         try:
             text = result_text(value)
-        except BaseException as error:  # a value may have code of its own, which runs when it is read
+        except BaseException as error:  # reading a value may run code of its own
             self._note("executor", given.key, error)
             problem = cut(f"The result cannot be kept: {described(error)}")
             report = Report(run.handle, error=problem, retry=False)
@@ -90,13 +90,13 @@ class RunCalls:
         return self._report(run, given.key, Outcome.DONE, Report(run.handle, result=text))
 
     def edit(self, run: CallableRun, editor: Editor, by: str) -> EditView | None:
-        """Call an editor; returns what its answer changed. After a refusal it is called again."""
+        """Call an editor; returns the change. If its answer is refused, it is called again."""
         about = run.lease.item.title
         kind = AsyncEditRequest if is_async(editor) else EditRequest
         refused: tuple[str, ...] = ()
         for _ in range(ANSWERS_MAX):
             try:
-                batch = self._patiently(run.lease, self._service.plan_batch, run.handle)
+                batch = self._retry_while_leased(run.lease, self._service.plan_batch, run.handle)
                 self.batches[run.lease.fence] = tuple(end.key for end in batch.completions)
                 request = kind(batch, run, self._service, refused, self._caller)
                 self._announce(run.lease.fence)
@@ -108,13 +108,13 @@ class RunCalls:
                 self._failed(run, "editor", about, error)
                 return None
             try:
-                return self._hand_in(run, batch, answer, by)
-            except (LeaseLost, CycleExpired, PlanEnded, *STORE_AWAY) as error:
+                return self._submit_edit(run, batch, answer, by)
+            except (LeaseLost, CycleExpired, PlanEnded, *RETRYABLE_ERRORS) as error:
                 self._note("editor", about, error)
                 return None
             except (EditRefused, InvalidInput) as error:
                 self._note("editor", about, error)
-                refused = getattr(error, "reasons", (str(error),))
+                refused = error.reasons or (str(error),)
                 run.live.ending = False
             except BaseException as error:
                 self._failed(run, "editor", about, error)
@@ -123,10 +123,10 @@ class RunCalls:
         self._report(run, about, Outcome.FAIL, Report(run.handle, error=problem))
         return None
 
-    def _hand_in(self, run: CallableRun, batch: BatchView, answer: object, by: str) -> EditView:
+    def _submit_edit(self, run: CallableRun, batch: BatchView, answer: object, by: str) -> EditView:
         edit = edit_of_answer(answer)
         self._heartbeat.finish(run.live)
-        return self._patiently(
+        return self._retry_while_leased(
             run.lease,
             self._service.edit_plan,
             batch.plan,
@@ -139,7 +139,7 @@ class RunCalls:
         )
 
     def _failed(self, run: CallableRun, where: str, about: str, error: BaseException) -> RunView | None:
-        """A callable raised. If we cancelled it, its item is released, else the run has failed."""
+        """A callable raised. If we cancelled it, its item is released; else the run has failed."""
         if isinstance(error, _CANCELLED) and run.call.cancelled:
             return self._report(run, about, Outcome.RELEASE, Report(run.handle))
         self._note(where, about, error)
@@ -147,29 +147,29 @@ class RunCalls:
         return self._report(run, about, Outcome.FAIL, report)
 
     def _report(self, run: CallableRun, about: str, outcome: Outcome, report: Report) -> RunView | None:
-        """Report how a run ended; returns the store's answer, or None if it refused or stayed away."""
+        """Report how a run ended; returns the store's answer, or None if it refused or was unreachable."""
         self._heartbeat.finish(run.live)
         try:
-            view = self._patiently(run.lease, self._reports.send, outcome, report)
+            view = self._retry_while_leased(run.lease, self._reports.send, outcome, report)
         except InterlockError as error:
             self._note("store", about, error)
             return None
         if view.refusal is None:
             return view
         run.live.lost = view.refusal
-        self._note("store", about, LeaseLost(view.refusal.message, view.refusal.hint))
+        self._note("store", about, view.refusal.error())
         return None
 
-    def _patiently(
+    def _retry_while_leased(
         self, lease: LeaseView, /, ask: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
     ) -> _T:
-        """Retry while the store is away, for as long as the run can still have its lease."""
+        """Retry while the store is unreachable, until the run's lease must have expired."""
         assert lease.lease_s is not None
         until_s = now_s() + lease.lease_s
         while True:
             try:
                 return ask(*args, **kwargs)
-            except STORE_AWAY as error:
+            except RETRYABLE_ERRORS as error:
                 self._note("store", lease.item.title, error)
                 if now_s() >= until_s:
                     raise

@@ -1,9 +1,9 @@
-"""Events of a plan, for Python listeners, whoever works on it.
+"""Events of a plan for Python listeners. They cover all processes that work on the plan.
 
-Those of tasks come from comparing each look at the plan with the one before: each start and each end once,
-and both for a task that started and ended between two looks. Nothing is reported from before the first look.
-Those of edit cycles come from the history of the plan's lane, from the call of `listen` on, in its order. Not
-promised: the order between the two kinds.
+Task events come from comparing each look at the plan with the previous one. Each start and each end is
+reported once, and both for a task that started and ended between two looks. Changes before the first look are
+not reported. Cycle events come from the history of the plan's lane, in its order, starting with the call of
+`listen`. Not promised: the order between the two kinds.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 
 from interlock.core.model import EventKind, Reason
 from interlock.service.contract import EventView
-from interlock.service.itemview import ItemView
-from interlock.service.planview import PlanView, RevisionView, TaskView
+from interlock.service.item_view import ItemView
+from interlock.service.plan_view import PlanView, RevisionView, TaskView
 
 TASK_STARTED, TASK_COMPLETED, TASK_FAILED = "task.started", "task.completed", "task.failed"
 PLAN_MODIFIED = "plan.modified"
@@ -42,16 +42,16 @@ class PlanEvent:
     data: Mapping[str, Any]
 
 
-#: May be `async`.
+#: A function, plain or `async`.
 Listener = Callable[[PlanEvent], object]
 
 
 @dataclass(slots=True)
 class Watch:
-    """Compares each look at a plan with the one before."""
+    """Compares each look at a plan with the previous one."""
 
     plan: int
-    #: By item: the task's attempt, its status and its last known run.
+    #: The attempt, status and last known run of each task, by item.
     _tasks: dict[int, tuple[int, str, int | None]] = field(default_factory=dict)
     _revision: int | None = None
 
@@ -112,7 +112,7 @@ class CycleWatch:
     #: The last line that was read.
     after: int
     open: bool = False
-    #: The editor's run that was told last.
+    #: The editor's run that was reported last.
     run: int = 0
     #: The run that made the last change.
     _changed_by: int | None = None
@@ -150,14 +150,14 @@ class CycleWatch:
 
 
 class Listeners:
-    """Calls listeners in a thread of their own, in order, so that a slow one delays nothing else."""
+    """Calls listeners in their own thread, in order, so that a slow one delays only other listeners."""
 
     def __init__(
         self,
         call: Callable[[Listener, PlanEvent], object],
         failed: Callable[[PlanEvent, BaseException], None],
     ) -> None:
-        """`failed` gets what a listener raised; the others are called all the same."""
+        """`failed` gets the exception of a listener. The other listeners are still called."""
         self._call = call
         self._failed = failed
         self._listeners: list[tuple[Listener, frozenset[str]]] = []
@@ -179,7 +179,7 @@ class Listeners:
                 threading.Thread(target=self._work, name="interlock-listeners", daemon=True).start()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until every event was delivered; returns whether it was in this time."""
+        """Wait until every event was delivered. False on timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._busy, timeout_s)
 

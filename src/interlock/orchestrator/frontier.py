@@ -1,11 +1,11 @@
-"""The tasks of a plan that one process may claim next, as far as it knows.
+"""The tasks of a plan that one process expects to be ready for its next claims.
 
-A look at a whole plan costs in proportion to its size. Between two looks, the ends of our own tasks show
-which others became ready. The store decides: a claim of a task that is not ready returns nothing. So the
-frontier may be wrong in both directions, and the next look corrects it.
+The cost of reading a whole plan grows with its size. Between two reads, the ends of our own tasks show which
+others became ready. The store decides: a claim of a task that is not ready returns nothing. So the frontier
+may be wrong in both directions, and the next read corrects it.
 
 Tasks that the same agents may claim are of one kind. When claims of a kind return nothing, the rest of that
-kind is skipped, so that tasks for somebody else do not block the tasks behind them.
+kind is skipped. So tasks for other processes do not block the tasks behind them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from interlock.core.row import NamedTuple
-from interlock.service.planview import PlanView, TaskView
+from interlock.service.plan_view import PlanView, TaskView
 
-#: After this many claims of one kind in a row that return nothing, the kind is shut.
+#: After this many empty claims of one kind in a row, the kind is skipped.
 MISSES_MAX = 8
 
 
 class Kind(NamedTuple):
-    """What decides who may claim a task."""
+    """The properties of a task that decide which agents may claim it."""
 
     agent: str | None
     labels: tuple[str, ...]
@@ -50,9 +50,9 @@ class Frontier:
     _tasks: dict[str, TaskView] = field(default_factory=dict)
     #: A heap for each kind.
     _ready: dict[Kind, list[_Order]] = field(default_factory=lambda: defaultdict(list))
-    #: A heap of the first task of each kind that is not shut. Outdated entries are skipped.
+    #: A heap of the first task of each kind that is not skipped. Stale entries are ignored.
     _first: list[tuple[_Order, Kind]] = field(default_factory=list)
-    #: Kinds that are not tried, and whether that may change when a run of ours ends.
+    #: The skipped kinds, and whether that may change when a run of ours ends.
     _shut: dict[Kind, bool] = field(default_factory=dict)
     _misses: dict[Kind, int] = field(default_factory=lambda: defaultdict(int))
     #: Tasks to offer again when a run of ours ends.
@@ -70,12 +70,12 @@ class Frontier:
             if edge.state == "open":
                 made._targets[edge.source].append(edge.target)
                 made._unmet[edge.target] += 1
-        # A task that waits for its time is offered by the first look after the sweep that wakes it.
+        # A task with a `run_at` is offered by the first look after the sweep that makes it ready.
         made.offer(t.key for t in view.tasks if t.status == "pending" and t.run_at is None)
         return made
 
     def ended(self, key: str) -> None:
-        """A task has ended: tasks that waited for nothing else may be ready."""
+        """A task has ended: tasks that waited only for it may be ready."""
         self.editing = self.editing or self.view.editor is not None
         ready = []
         for target in self._targets.pop(key, ()):
@@ -85,7 +85,7 @@ class Frontier:
         self.offer(ready)
 
     def offer(self, keys: Iterable[str]) -> None:
-        """These may be ready. Keys that came with a later edit are not known before the next look."""
+        """These may be ready. Keys that a later edit added are unknown until the next look."""
         for key in keys:
             task = self._tasks.get(key)
             if task is not None:
@@ -110,7 +110,7 @@ class Frontier:
             self._push_first(kind)
             yield self._tasks[place[2]]
 
-    # -- what came of claims ------------------------------------------------------------------------
+    # -- results of claims ---------------------------------------------------------------------------
 
     def claimed(self, task: TaskView) -> None:
         """A claim of this task returned a run."""
@@ -118,7 +118,7 @@ class Frontier:
         self._misses.pop(Kind.of(task), None)
 
     def missed(self, task: TaskView, *, again: bool = False) -> None:
-        """A claim of this task returned nothing. `again`: it may succeed when a run of ours has ended."""
+        """A claim of this task returned no run. `again`: it may succeed after another run here ends."""
         kind = Kind.of(task)
         self._misses[kind] += 1
         if again:

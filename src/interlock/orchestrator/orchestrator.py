@@ -37,7 +37,7 @@ from interlock.core.names import (
     safe_name,
 )
 from interlock.core.plans.model import plan_lane
-from interlock.orchestrator.caller import Call, Caller, in_thread, is_async
+from interlock.orchestrator.caller import Call, FunctionCaller, in_thread, is_async
 from interlock.orchestrator.calls import Editor, Executor, RunCalls
 from interlock.orchestrator.events import (
     CYCLE_KINDS,
@@ -53,15 +53,15 @@ from interlock.orchestrator.requests import AsyncTaskRun, CallableRun, Incident,
 from interlock.plans.planfile import NewPlan, plan_of
 from interlock.process.clock import now_s
 from interlock.process.heartbeat import Heartbeat
-from interlock.process.reports import STORE_AWAY
+from interlock.process.report_queue import RETRYABLE_ERRORS
 from interlock.service.contract import ItemFilter, RunView
-from interlock.service.itemview import ItemView
-from interlock.service.planview import EditView, PlanView, RevisionView, TaskView
+from interlock.service.item_view import ItemView
+from interlock.service.plan_view import EditView, PlanView, RevisionView, TaskView
 
 if TYPE_CHECKING:
     from interlock.client import Interlock
 
-#: How often to look at the whole plan: others may have ended a task, or a time may have come.
+#: How often to look at the whole plan: other processes may have ended a task, or a task may be due.
 POLL_S = 0.5
 SWEEP_EVERY_S = 1.0
 INCIDENTS_KEPT = 1_000
@@ -69,7 +69,7 @@ INCIDENTS_KEPT = 1_000
 LOOKS_SHARE = 10
 #: A look that takes less than this needs no pause after it.
 SHORT_LOOK_S = 0.05
-#: How often to look while somebody else edits.
+#: How often to look while another process edits.
 EDITING_POLL_S = 0.1
 EDITING_LOOKS_SHARE = 3
 #: How often `wait_for_pending` looks.
@@ -80,15 +80,15 @@ LINES = 1_000
 LAST_LINES_S = 5.0
 #: How long to wait at the end for listeners that do not return.
 LISTENERS_WAIT_S = 5.0
-#: How long an editor waits for listeners to have heard of its batch.
+#: How long an editor waits until listeners have received its batch.
 ANNOUNCING_S = 1.0
-#: The name of the editor of a plan that is made without one.
+#: The default name of a plan's editor.
 EDITOR = "editor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditStatistics:
-    """How the plan's edits went, in its whole life and whoever made them."""
+    """How the plan's edits went, in its whole life, by any process."""
 
     #: Ends of tasks that were registered for the editor. One edit may answer several of them.
     registered: int
@@ -129,7 +129,7 @@ class Orchestrator:
         check_whole("number of tasks at once", max_concurrency, 1, 1_000)
         if lease_s is not None:
             check_number("lease", lease_s, LEASE_MIN_S, LEASE_MAX_S)
-        self._executors = _callables(executors)
+        self._executors = _executors_by_agent(executors)
         if editor is not None:
             _check_callable("editor", editor)
         self._editor = editor
@@ -142,12 +142,12 @@ class Orchestrator:
         self._ends: deque[tuple[str | None, RunView | EditView | None]] = deque()
         self._look_s = self._looked_s = 0.0
         self._known: set[Kind] = set()
-        #: The limits of agents that have one; None until a claim made them matter.
+        #: The limits of agents that have one; None until a claim needs them.
         self._limits: dict[str, int] | None = None
         self._at_work = threading.Lock()
         self._sweep_s = 0.0
         self._incidents: deque[Incident] = deque(maxlen=INCIDENTS_KEPT)
-        self._caller = Caller()
+        self._caller = FunctionCaller()
         self._listeners = Listeners(
             lambda listener, event: self._caller.call(Call(), listener, event),
             lambda event, error: self._note("listener", event.kind, error),
@@ -159,7 +159,7 @@ class Orchestrator:
             self._service,
             lambda: [run.live for run in self._live()],
             trouble=lambda error: None if error is None else self._note("store", "renew", error),
-            crashed=self._heart_failed,
+            crashed=self._heartbeat_failed,
         )
         self._calls = RunCalls(self._service, self._caller, self._heartbeat, self._note, self._announce)
         try:
@@ -171,7 +171,7 @@ class Orchestrator:
             raise
         self.plan_id = view.id
         self._watch = Watch(view.id)
-        #: Where the history is read, once somebody listens to cycles.
+        #: The reader of the history, once a listener wants cycle events.
         self._cycles: CycleWatch | None = None
         self._reading = threading.Lock()
         self._update(view)
@@ -222,7 +222,9 @@ class Orchestrator:
         """
         _check_timeout(timeout_s)
         if not self._at_work.acquire(blocking=False):
-            raise InvalidInput("This orchestrator runs already.", "Make another one for the same plan.")
+            raise InvalidInput(
+                "This orchestrator is already running.", "Create another one for the same plan."
+            )
         self._heartbeat.start()
         try:
             return self._loop(None if timeout_s is None else now_s() + timeout_s)
@@ -268,14 +270,14 @@ class Orchestrator:
                 if now_s() >= self._look_s:
                     self._look()
                 if self._frontier.view.ended_at is not None:
-                    self._read_on()
+                    self._read_last_events()
                     return self._frontier.view
                 if self._stopping and not self._live():
                     self._look()
                     return self._frontier.view
                 if not self._stopping and self._start():
                     self._heartbeat.hurry()
-            except STORE_AWAY as error:
+            except RETRYABLE_ERRORS as error:
                 self._note("store", "look", error)
                 self._look_s = now_s() + POLL_S
             next_s = self._look_s if until_s is None or self._stopping else min(self._look_s, until_s)
@@ -283,13 +285,13 @@ class Orchestrator:
                 self._changed.wait_for(lambda: self._news, max(0.0, next_s - now_s()))
                 self._news = False
 
-    def _heart_failed(self, error: Exception) -> None:
-        """Nothing renews leases any more: whatever is claimed from here on would be lost."""
+    def _heartbeat_failed(self, error: Exception) -> None:
+        """Leases are no longer renewed, so new claims would be lost."""
         self._note("orchestrator", "heartbeat", error)
         self.stop()
 
     def _look(self) -> None:
-        """Look at the whole plan, and sweep. The larger the plan, the rarer."""
+        """Look at the whole plan, and sweep. Larger plans are looked at less often."""
         began_s = now_s()
         if began_s >= self._sweep_s:
             self._sweep_s = began_s + SWEEP_EVERY_S
@@ -309,7 +311,7 @@ class Orchestrator:
         self._tell_of_cycles()
 
     def _handle_ends(self) -> None:
-        """Handle ends since the last call: tasks make others ready, edits change the plan."""
+        """Handle the ends since the last call: tasks make others ready, edits change the plan."""
         if not self._ends:
             return
         self._frontier.run_ended()
@@ -320,7 +322,7 @@ class Orchestrator:
                 if answer.item.ended_at is not None:
                     self._frontier.ended(key)
                 else:
-                    self._expect_again(answer.item)
+                    self._schedule_look(answer.item)
             elif isinstance(answer, EditView) and answer.revision == self._frontier.view.revision:
                 self._frontier.editing = answer.editing
                 self._frontier.offer(answer.ready)
@@ -330,8 +332,8 @@ class Orchestrator:
         if self._frontier.empty and not self._live():
             self._look_within(0)
 
-    def _expect_again(self, item: ItemView) -> None:
-        """Look when a task's back-off is over, by our clock, which may differ from the store's."""
+    def _schedule_look(self, item: ItemView) -> None:
+        """Look when a task's back-off has expired by our clock, which may differ from the store's."""
         pause_s = 0.0 if item.run_at is None else (item.run_at - datetime.now(UTC)).total_seconds()
         self._sweep_s = min(self._sweep_s, now_s() + pause_s)
         self._look_within(pause_s)
@@ -341,7 +343,7 @@ class Orchestrator:
             self._listeners.tell(event)
 
     def _tell_of_cycles(self) -> None:
-        """Tell what the history has of edit cycles since the last look."""
+        """Report the edit cycles in the history since the last look."""
         if self._cycles is None:
             return
         with self._reading:
@@ -353,27 +355,27 @@ class Orchestrator:
             self._cycles.after = max(self._cycles.after, last)
 
     def _announce(self, run: int) -> None:
-        """Let listeners have `cycle.batch` of our own editor's run, for a bounded time: neither the history
-        nor a listener that takes long may cost the edit its deadline."""
+        """Deliver `cycle.batch` of our own editor's run to listeners, within a bounded time. Neither the
+        history nor a slow listener may make the edit miss its deadline."""
         if self._cycles is None:
             return
         give_up_s = now_s() + ANNOUNCING_S
-        with suppress(*STORE_AWAY):
+        with suppress(*RETRYABLE_ERRORS):
             self._tell_of_cycles()
             while self._cycles.run < run and now_s() < give_up_s:
                 time.sleep(PENDING_POLL_S)
                 self._tell_of_cycles()
         self._listeners.wait(give_up_s - now_s())
 
-    def _read_on(self) -> None:
-        """Read how the last cycle closed: the history shows a line only once no earlier one can come."""
+    def _read_last_events(self) -> None:
+        """Read how the last cycle closed. The history shows a line only when no earlier line can appear."""
         give_up_s = now_s() + LAST_LINES_S
         while self._cycles is not None and self._cycles.open and now_s() < give_up_s:
             time.sleep(PENDING_POLL_S)
             self._tell_of_cycles()
 
     def _batch(self, run: int) -> tuple[str, ...]:
-        """The ends that an editor's run answers: given to it here, or waiting while it runs."""
+        """The ends that an editor's run answers: given to it here, or still waiting while it runs."""
         given = self._calls.batches
         if run in given:
             return given.pop(run)
@@ -411,7 +413,7 @@ class Orchestrator:
         return started
 
     def _start_task(self, frontier: Frontier, task: TaskView, runs: Mapping[str, int]) -> str | None:
-        """Claim a task for the first agent that can have it; returns the agent. `runs` are ours, by agent."""
+        """Claim a task for the first agent that can get it; returns the agent. `runs` are ours, by agent."""
         agents = tuple(self._executors) if task.agent is None else (task.agent,)
         for agent in agents:
             if not self._has_room(agent, runs):
@@ -436,14 +438,15 @@ class Orchestrator:
         return None
 
     def _has_room(self, agent: str, runs: Mapping[str, int]) -> bool:
-        """False only if our own runs reach the agent's limit; the store counts those of others."""
+        """False only if our own runs reach the agent's limit. The store counts the runs of other
+        processes."""
         return runs.get(agent, 0) < (self._limits or {}).get(agent, self._slots)
 
     def _asked_limits(self) -> dict[str, int]:
         return {agent.key: agent.max for agent in self._service.agents() if agent.max is not None}
 
     def _start_edit(self, view: PlanView) -> bool:
-        """Claim the edit that the plan waits for, if we have an editor and nobody has begun."""
+        """Claim the edit that the plan waits for, if we have an editor and no process has claimed it."""
         editor, by = self._editor, view.editor
         if editor is not None and by is not None:
             for item in self._edit_asked():
@@ -452,7 +455,7 @@ class Orchestrator:
                     self._call(None, run, partial(self._calls.edit, run, editor, by))
                     return True
         if not any(run.is_edit for run in self._live()):
-            # Somebody else edits, or has edited.
+            # Another process edits, or has edited.
             self._look_within(max(EDITING_POLL_S, EDITING_LOOKS_SHARE * self._looked_s))
         return False
 
@@ -466,12 +469,12 @@ class Orchestrator:
         return CallableRun(leases[0], sent_s) if leases else None
 
     def _live(self) -> list[CallableRun]:
-        """The runs of this process that have not lost their lease."""
+        """The runs of this process that still have their lease."""
         with self._changed:
             return [run for run in self._runs.values() if run.live.lost is None]
 
     def _call(self, key: str | None, run: CallableRun, call: Callable[[], RunView | EditView | None]) -> None:
-        """Call a callable in a daemon thread of its own: it does not keep the process alive."""
+        """Call a callable in its own daemon thread, which does not keep the process alive."""
         fence = run.lease.fence
         with self._changed:
             self._runs[fence] = run
@@ -480,7 +483,7 @@ class Orchestrator:
             answer = None
             try:
                 answer = call()
-            except BaseException as error:  # a defect of ours: the run is lost when its lease ends
+            except BaseException as error:  # a defect of ours: the run is lost when its lease expires
                 self._note("orchestrator", run.lease.item.title, error)
             finally:
                 with self._changed:
@@ -510,7 +513,7 @@ class Orchestrator:
         return () if cycle is None else cycle.pending
 
     def wait_for_pending(self, timeout_s: float | None = None) -> bool:
-        """Wait until no edit cycle is open, whoever edits; false if one still is after `timeout_s`."""
+        """Wait until no edit cycle is open, of any editor; false if one still is after `timeout_s`."""
         self._refuse_on_loop("wait_for_pending")
         _check_timeout(timeout_s)
         began_s = sweep_s = now_s()
@@ -518,7 +521,7 @@ class Orchestrator:
             now = now_s()
             if timeout_s is not None and now >= began_s + timeout_s:
                 return False
-            if now >= sweep_s:  # a passed deadline closes the cycle only when somebody sweeps
+            if now >= sweep_s:  # a passed deadline closes the cycle only at a sweep
                 sweep_s = now + SWEEP_EVERY_S
                 with suppress(StoreBusy):
                     self._service.sweep()
@@ -548,7 +551,7 @@ class Orchestrator:
         self._service.set_edit_deadline(self.plan_id, edit_deadline_s, by=self._client.actor)
 
     def _edit_asked(self) -> list[ItemView]:
-        """The unfinished item that asks for an edit: there is one exactly while a cycle is open."""
+        """The unfinished edit item. It exists exactly while a cycle is open."""
         return self._service.items(ItemFilter(lane=self._lane, limit=1))
 
     @property
@@ -615,7 +618,7 @@ class AsyncOrchestrator:
         return await in_thread(self._orchestrator.pending_task_ids)
 
     async def wait_for_pending(self, timeout_s: float | None = None) -> bool:
-        """Wait until no edit cycle is open, whoever edits; false if one still is after `timeout_s`."""
+        """Wait until no edit cycle is open, of any editor; false if one still is after `timeout_s`."""
         return await in_thread(self._orchestrator.wait_for_pending, timeout_s)
 
     async def statistics(self) -> EditStatistics:
@@ -636,7 +639,7 @@ class AsyncOrchestrator:
         return self._orchestrator.incidents
 
 
-def _callables(executors: object) -> dict[str, Executor]:
+def _executors_by_agent(executors: object) -> dict[str, Executor]:
     """The executors by the keys of their agents."""
     if not isinstance(executors, Mapping):
         shown = reprlib.repr(executors)

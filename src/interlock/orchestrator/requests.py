@@ -1,8 +1,7 @@
-"""What an orchestrator passes to Python callables: a task to execute, or the ends of tasks to answer.
+"""The arguments of an orchestrator's callables: a task to execute, or the ends of tasks to answer.
 
 Each belongs to a run, which is renewed in the background while the callable works. The callable cannot be
-stopped, so it looks at `cancelled` between its steps. Once its run has lost its lease, nothing it returns is
-accepted.
+stopped, so it checks `cancelled` between its steps. Once its run has lost its lease, its result is refused.
 """
 
 from __future__ import annotations
@@ -12,17 +11,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from interlock.core.plans.model import EDIT_TYPE, Graph, Operation
-from interlock.orchestrator.caller import Call, Caller, in_thread
-from interlock.plans.planfile import Edit, edit_of
-from interlock.process.liverun import LiveRun
+from interlock.core.plans.model import EDIT_TYPE, EditOperation, Graph
+from interlock.orchestrator.caller import Call, FunctionCaller, in_thread
+from interlock.plans.planfile import EditFile, edit_of
+from interlock.process.live_run import LiveRun
 from interlock.service.contract import LeaseView, MessageView, Service
-from interlock.service.planview import BatchView, CompletionView, PlanView
+from interlock.service.plan_view import BatchView, CompletionView, PlanView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """An error that was raised where nobody could catch it."""
+    """An error that was raised where no caller could catch it."""
 
     #: `executor`, `editor`, `listener`, `store`, or `orchestrator` for a defect of ours.
     where: str
@@ -45,8 +44,8 @@ class CallableRun:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the work is no longer wanted: somebody asked for an end, or the lease is lost."""
-        return self.live.unwanted.is_set() or self.live.overdue
+        """Whether the work is no longer wanted: its end was requested, or the lease is lost."""
+        return self.live.stop_event.is_set() or self.live.overdue
 
     def _answered(self) -> None:
         if self.cancelled:
@@ -54,7 +53,7 @@ class CallableRun:
 
 
 class _ClaimedTask:
-    """What every executor is told of its task."""
+    """The data of a task for every executor."""
 
     def __init__(
         self,
@@ -63,7 +62,7 @@ class _ClaimedTask:
         run: CallableRun,
         service: Service,
         before: Mapping[str, int],
-        caller: Caller,
+        caller: FunctionCaller,
     ) -> None:
         """`before` are the items of the tasks that this one waited for, by key, in the plan `seen`."""
         item = run.lease.item
@@ -99,7 +98,7 @@ class _ClaimedTask:
 
     def _inputs(self) -> dict[str, Any]:
         if self._service.plan_history(self.plan, after=self._revision, limit=1):
-            # The plan was edited, perhaps before the claim. A task that has started keeps its edges.
+            # The plan was edited, perhaps before the claim. A started task keeps its edges.
             seen = self._service.plan(self.plan)
             items = {task.key: task.item for task in seen.tasks}
             self._before = {e.source: items[e.source] for e in seen.edges if e.target == self.key}
@@ -128,8 +127,8 @@ class AsyncTaskRun(_ClaimedTask):
         return await in_thread(self._inputs)
 
 
-class _OwedEdit:
-    """What every editor is told of the edit that it owes."""
+class _ClaimedEdit:
+    """The data of a pending edit for every editor."""
 
     def __init__(
         self,
@@ -137,7 +136,7 @@ class _OwedEdit:
         run: CallableRun,
         service: Service,
         refused: tuple[str, ...],
-        caller: Caller,
+        caller: FunctionCaller,
     ) -> None:
         #: Why the previous answer was refused, if there was one.
         self.refused = refused
@@ -162,7 +161,7 @@ class _OwedEdit:
         return self._run.cancelled
 
 
-class EditRequest(_OwedEdit):
+class EditRequest(_ClaimedEdit):
     """The ends of tasks that an editor must answer, and the plan as it is now."""
 
     @property
@@ -172,7 +171,7 @@ class EditRequest(_OwedEdit):
         return self._plan
 
 
-class AsyncEditRequest(_OwedEdit):
+class AsyncEditRequest(_ClaimedEdit):
     """The ends of tasks that an `async` editor must answer, and the plan as it is now."""
 
     async def plan(self) -> PlanView:
@@ -180,16 +179,16 @@ class AsyncEditRequest(_OwedEdit):
         return await in_thread(lambda: self._plan)
 
 
-def edit_of_answer(answer: object) -> Edit:
-    """The edit that an editor returned: nothing, operations, a graph, or either as in a plan file."""
+def edit_of_answer(answer: object) -> EditFile:
+    """The edit that an editor returned: nothing, operations, a graph, or one of these as in a plan file."""
     if answer is None:
-        return Edit(operations=())
-    if isinstance(answer, Edit):
+        return EditFile(operations=())
+    if isinstance(answer, EditFile):
         return answer
     if isinstance(answer, Graph):
-        return Edit(graph=answer)
+        return EditFile(graph=answer)
     if isinstance(answer, Mapping):
         return edit_of(answer)
-    if isinstance(answer, Sequence) and all(isinstance(one, Operation) for one in answer):
-        return Edit(operations=tuple(answer))
+    if isinstance(answer, Sequence) and all(isinstance(one, EditOperation) for one in answer):
+        return EditFile(operations=tuple(answer))
     return edit_of({"operations": answer})

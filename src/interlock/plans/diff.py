@@ -19,7 +19,7 @@ class Difference:
     what: str
     name: str | tuple[str, str]
     change: str
-    #: Of a changed one the fields that differ; else the fields that differ from their defaults.
+    #: For a changed task or edge, the fields that differ; else the fields that differ from their defaults.
     before: Mapping[str, Any]
     after: Mapping[str, Any]
 
@@ -45,5 +45,5 @@ def _compared(what: str, old: Mapping[Any, _Spec], new: Mapping[Any, _Spec]) -> 
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values for answers: a payload's text becomes the object that it encodes."""
+    """Values for answers: the JSON text of a payload becomes the object."""
     return {k: json.loads(v) if k == "payload" and v is not None else v for k, v in values.items()}

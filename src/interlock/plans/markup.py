@@ -1,7 +1,7 @@
 """Documents in YAML, JSON or TOML as plain values, with line numbers and duplicate keys.
 
-Size, depth and the number of values are limited while reading: a few bytes of YAML could otherwise expand to
-gigabytes, or to a nesting that ends the process.
+Size, depth and the number of values are limited while reading. Otherwise a few bytes of YAML could expand to
+gigabytes, or to a nesting that crashes the process.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]*)", re.ASCII)
 
 
 class Object(dict[str, Any]):
-    """A mapping that knows its line, the lines of its keys, and which keys came twice."""
+    """A mapping with its line, the lines of its keys, and its duplicate keys."""
 
     __slots__ = ("duplicates", "line", "lines")
 
     def __init__(self, line: int | None = None) -> None:
         super().__init__()
         self.line = line
-        #: The line of each key, if the format tells it.
+        #: The line of each key, if the parser gives it.
         self.lines: dict[str, int] = {}
         self.duplicates: list[tuple[str, int | None]] = []
 
@@ -48,7 +48,7 @@ class Object(dict[str, Any]):
 
 
 def duplicates(value: Object) -> Iterator[tuple[str, int | None]]:
-    """The keys that come twice in an object of a document or anywhere below it, with their lines."""
+    """The duplicate keys in an object of a document and below it, with their lines."""
     inner: list[Any] = [value]
     while inner:
         part = inner.pop()
@@ -60,7 +60,7 @@ def duplicates(value: Object) -> Iterator[tuple[str, int | None]]:
 
 
 def read(what: str, text: str, *, name: str = "-") -> Any:
-    """The value of a document. The suffix of its file's `name` tells the format, or else its first line."""
+    """The value of a document. The suffix of its file's `name` decides the format, or else its first line."""
     size = len(text.encode("utf-8", errors="surrogatepass"))
     if size > DOCUMENT_MAX_BYTES:
         raise TooLarge(f"The {what} has {size:,} bytes.", f"At most {DOCUMENT_MAX_BYTES:,} are allowed.")
@@ -162,13 +162,13 @@ class _Yaml:
         made = Object(_line(start))
         while not isinstance(event := next(events), yaml.MappingEndEvent):
             if not isinstance(event, yaml.ScalarEvent):
-                raise ValueError(f"line {_line(event)}: a key is not a text")
+                raise ValueError(f"line {_line(event)}: a key is not a string")
             made.put(event.value, self._value(next(events), events, depth + 1), _line(event))
         return made
 
     def _scalar(self, event: yaml.ScalarEvent) -> Any:
-        """A text, number, truth value or null. What YAML 1.1 reads as a time, an octal number or minutes
-        (`12:30`) stays a text: nobody who writes it means a number."""
+        """A text, number, boolean or null. YAML 1.1's times, octal numbers and base-60 numbers (`12:30`) stay
+        texts: their authors do not mean numbers."""
         tag = event.tag or self._loader.resolve(yaml.ScalarNode, event.value, event.implicit)
         kind = tag.removeprefix("tag:yaml.org,2002:")
         if kind == "null":

@@ -1,10 +1,10 @@
-"""Plan and edit files: from a document to a plan or an edit, with every mistake and its place.
+"""Plan and edit files: parses a document into a plan or an edit, and reports every mistake with its place.
 
     {"name", "editor", "edit_deadline_s", "project", "tasks": [{"key", …}], "edges": [{"from", "to", …}]}
     {"operations": [{"op": "add_task", "key", …}, …]} or {"graph": {"tasks": […], "edges": […]}}
 
-This module reads keys, spans and nulls, and finds lines. What a valid task, edge or operation is, the core
-decides; whether agents are known and an edit fits its plan, the store's transaction.
+This module reads keys, spans and nulls, and finds lines. The core validates tasks, edges and operations. The
+store's transaction checks that agents are known and that an edit fits its plan.
 """
 
 from __future__ import annotations
@@ -17,22 +17,14 @@ from typing import Any
 
 from interlock.core.errors import InvalidInput
 from interlock.core.names import USUAL_FIELDS, LaneFields
-from interlock.core.plans.checking import (
-    Complain,
-    Mistakes,
-    check_operation,
-    check_size,
-    text_of,
-    typed_operation,
-)
 from interlock.core.plans.edit import new_plan_draft
 from interlock.core.plans.model import (
     EDIT_DEADLINE_S,
     AddEdge,
     AddTask,
     EdgeSpec,
+    EditOperation,
     Graph,
-    Operation,
     RemoveEdge,
     RemoveTask,
     TaskSpec,
@@ -40,8 +32,16 @@ from interlock.core.plans.model import (
     UpdateTask,
     chosen,
 )
+from interlock.core.plans.validation import (
+    Complain,
+    Mistakes,
+    check_operation,
+    check_size,
+    text_of,
+    typed_operation,
+)
 from interlock.plans import markup
-from interlock.service.intake import field_value, lane_default, span_s, type_defaults
+from interlock.service.item_fields import field_value, lane_default, span_s, type_defaults
 from interlock.settings import TypeDefaults
 
 _TASK_DEFAULTS = {f.name: f.default for f in fields(TaskSpec)}
@@ -56,7 +56,12 @@ _PLAN_VALUES: dict[str, Callable[[str, object], Any]] = {
 }
 _PLAN_KEYS = (*_PLAN_VALUES, *_GRAPH_KEYS)
 _REQUIRED = ("key", "from", "to")
-#: Fields that a document calls by another name.
+#: How to write an entry of a list, for a list that was written as a mapping.
+_FORMS = {
+    "tasks": " Write each task as `- {key: build, title: Build}`.",
+    "edges": " Write each edge as `- {from: build, to: test}`.",
+}
+#: The keys in documents whose fields have another name.
 _FIELD_OF = {"from": "source", "to": "target"}
 _KEY_OF = {name: key for key, name in _FIELD_OF.items()}
 
@@ -73,10 +78,10 @@ class NewPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
+class EditFile:
     """An edit as its file describes it: operations, or a whole graph."""
 
-    operations: tuple[Operation, ...] | None = None
+    operations: tuple[EditOperation, ...] | None = None
     graph: Graph | None = None
 
 
@@ -87,14 +92,14 @@ def read_plan(
     types: Mapping[str, TypeDefaults] | None = None,
     lanes: LaneFields = USUAL_FIELDS,
 ) -> NewPlan:
-    """The plan that a document describes; `name` is its file's, `types` and `lanes` are as for any item."""
+    """The plan in a document. `name` is the name of its file; `types` and `lanes` are as for any item."""
     return plan_of(markup.read("plan", text, name=name), types=types, lanes=lanes)
 
 
 def plan_of(
     value: object, *, types: Mapping[str, TypeDefaults] | None = None, lanes: LaneFields = USUAL_FIELDS
 ) -> NewPlan:
-    """The plan that plain values describe."""
+    """The plan in plain values."""
     document = _Document(types or {}, lanes)
     values = document.mapping(value, "", _PLAN_KEYS, "The plan")
     graph = document.graph(values, "")
@@ -113,15 +118,15 @@ def read_edit(
     name: str = "-",
     types: Mapping[str, TypeDefaults] | None = None,
     lanes: LaneFields = USUAL_FIELDS,
-) -> Edit:
-    """The edit that a document describes."""
+) -> EditFile:
+    """The edit in a document."""
     return edit_of(markup.read("edit", text, name=name), types=types, lanes=lanes)
 
 
 def edit_of(
     value: object, *, types: Mapping[str, TypeDefaults] | None = None, lanes: LaneFields = USUAL_FIELDS
-) -> Edit:
-    """The edit that plain values describe."""
+) -> EditFile:
+    """The edit in plain values."""
     document = _Document(types or {}, lanes)
     values = document.mapping(value, "", ("operations", "graph"), "The edit")
     if len(values.keys() & {"operations", "graph"}) == 2:
@@ -135,7 +140,7 @@ def edit_of(
     if "operations" in values:
         operations = tuple(document.operations(values))
     document.mistakes.refuse("edit")
-    return Edit(operations=operations, graph=graph)
+    return EditFile(operations=operations, graph=graph)
 
 
 def graph_document(graph: Graph) -> dict[str, Any]:
@@ -157,14 +162,14 @@ def _task_document(task: TaskSpec) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Document:
-    """A document as it is read, and the mistakes found so far."""
+    """A document being read, and the mistakes found so far."""
 
     types: Mapping[str, TypeDefaults]
     lanes: LaneFields
     mistakes: Mistakes = field(default_factory=Mistakes)
 
     def mapping(self, value: object, place: str, known: tuple[str, ...], what: str) -> Mapping[str, Any]:
-        """An object; notes keys that come twice and keys that are not known."""
+        """An object; records duplicate keys and unknown keys."""
         if not isinstance(value, Mapping):
             self.mistakes.note(f"{what} is not an object with keys and values.", place)
             return {}
@@ -176,8 +181,7 @@ class _Document:
                     self.mistakes.note(f"The key {key!r} comes twice in the payload.", place, line=line)
         for key in value:
             if key not in known:
-                hint = f"Known are {', '.join(known)}."
-                sentence = f"The key {key!r} does not exist. {hint}"
+                sentence = f"Unknown key {key!r}. Use one of {', '.join(known)}."
                 self.mistakes.note(sentence, place, line=_line(value, key))
         return value
 
@@ -187,7 +191,8 @@ class _Document:
         """The objects of a list, with their places."""
         entries = values.get(key)
         if entries is not None and not isinstance(entries, list | tuple):
-            self.mistakes.note("This is not a list.", place + key, line=_line(values, key))
+            form = _FORMS.get(key, "")
+            self.mistakes.note(f"This is not a list.{form}", place + key, line=_line(values, key))
             return
         for n, entry in enumerate(entries or ()):
             if isinstance(entry, Mapping):
@@ -197,7 +202,7 @@ class _Document:
                 self.mistakes.note(f"The {what} is not an object with keys and values.", f"{place}{key}[{n}]")
 
     def plan_values(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What a plan has besides its graph."""
+        """The values of a plan besides its graph."""
         given: dict[str, Any] = {}
         for key, read in _PLAN_VALUES.items():
             if values.get(key) is not None:
@@ -215,7 +220,7 @@ class _Document:
         check_size(len(tasks), len(edges), lambda sentence: self.mistakes.note(sentence, place[:-1]))
         if len(self.mistakes.found) > before:
             return Graph(tasks=())
-        added: list[Operation] = []
+        added: list[EditOperation] = []
         draft = new_plan_draft()
         for key, op in (("tasks", "add_task"), ("edges", "add_edge")):
             for at, entry in self.entries(values, key, place):
@@ -234,11 +239,11 @@ class _Document:
             edges=tuple(o.edge for o in added if isinstance(o, AddEdge)),
         )
 
-    def operations(self, values: Mapping[str, Any]) -> Iterator[Operation]:
+    def operations(self, values: Mapping[str, Any]) -> Iterator[EditOperation]:
         for place, entry in self.entries(values, "operations", ""):
             op = entry.get("op")
             if not isinstance(op, str) or op not in _OPERATIONS:
-                sentence = f"The operation {op!r} does not exist. Known are {', '.join(_OPERATIONS)}."
+                sentence = f"Unknown operation {op!r}. Use one of {', '.join(_OPERATIONS)}."
                 self.mistakes.note(sentence, place, line=_line(entry, "op"))
                 continue
             operation = self.operation(op, entry, place, ("op", *_OPERATIONS[op][0]), "The operation")
@@ -248,8 +253,8 @@ class _Document:
 
     def operation(
         self, op: str, entry: Mapping[str, Any], place: str, known: tuple[str, ...], what: str
-    ) -> Operation | None:
-        """One operation with every value of its type; notes what is missing or wrong."""
+    ) -> EditOperation | None:
+        """One operation with typed values; records missing and wrong values."""
         given: dict[str, Any] = {}
         complain = self._complain(place, entry)
         for key, value in self.mapping(entry, place, known, what).items():
@@ -276,11 +281,11 @@ class _Document:
         return complain
 
 
-_Made = Callable[[dict[str, Any], _Document], Operation]
+_Made = Callable[[dict[str, Any], _Document], EditOperation]
 
 
 def _add_task(given: dict[str, Any], document: _Document) -> AddTask:
-    """Null means not given; what is not given comes from the task's type, or from the settings."""
+    """Null means omitted. An omitted value comes from the task's type, or from the settings."""
     kind = given.get("type") or "task"
     defaults = {k: v for k, v in type_defaults(document.types, kind).items() if k in _TASK_DEFAULTS}
     return AddTask(task=TaskSpec(**defaults | lane_default(document.lanes, given) | _not_null(given)))
@@ -296,7 +301,7 @@ def _not_null(given: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in given.items() if v is not None}
 
 
-#: The keys of each operation, and how its values become one.
+#: The keys of each operation, and the function that builds it from its values.
 _OPERATIONS: dict[str, tuple[tuple[str, ...], _Made]] = {
     "add_task": (_TASK_KEYS, _add_task),
     "remove_task": (("key",), lambda given, _: RemoveTask(**given)),
@@ -308,10 +313,10 @@ _OPERATIONS: dict[str, tuple[tuple[str, ...], _Made]] = {
 
 
 def _plain(key: str, value: object) -> Any:
-    """The value of a task's field as the core has it: spans in seconds, payloads as JSON text."""
+    """The value of a task's field in the form of the core: spans in seconds, payloads as JSON text."""
     return value if value is None or key in (*_REQUIRED, *_EDGE_KEYS) else field_value(key, value)
 
 
 def _line(value: object, key: str) -> int | None:
-    """The line of a key, or else of its object, where the format tells it."""
+    """The line of a key, or else of its object, if the parser gives it."""
     return value.lines.get(key, value.line) if isinstance(value, markup.Object) else None

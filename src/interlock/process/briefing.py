@@ -1,6 +1,6 @@
-"""What a command gets to know about its run: files for what may be long, variables for what is short.
+"""The data about its run for a command: files for long values, variables for short ones.
 
-The command leaves its result in a file beside them.
+The command writes its result to a file beside them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from interlock.core import jsontext, tracing
+from interlock.core.cures import Cure
 from interlock.core.errors import InterlockError
 from interlock.process.smallfile import read_bytes
 from interlock.service.contract import LeaseView, to_json
 
-#: The longest result that a command may leave.
+#: The longest result that a command may write.
 RESULT_MAX_BYTES = 1 << 20
 _RETRY_AT_MAX_BYTES = 100
 FAULT_MAX_BYTES = 1 << 16
@@ -29,11 +30,11 @@ class Briefing:
     def __init__(self, folder: Path) -> None:
         self._payload, self._messages = folder / "payload.json", folder / "messages.json"
         self.result = folder / "result.json"
-        #: Into which a worker's command that ends at a quota's wall writes when that is over.
+        #: A worker's command that hits a quota limit writes here when the limit ends.
         self.retry_at = folder / "retry-at"
-        #: There once the command has ended its run by itself.
+        #: Exists once the command has ended its run by itself.
         self.ended = folder / "ended"
-        #: Into which a command of ours that fails within the run writes that the set-up is to blame.
+        #: A command of ours that fails within the run writes a fault of the set-up here.
         self.fault = folder / "fault.json"
 
     def write(self, payload: Mapping[str, Any] | None, messages: Sequence[Any]) -> None:
@@ -41,7 +42,7 @@ class Briefing:
         self._messages.write_text(json.dumps(to_json(messages)))
 
     def variables(self, lease: LeaseView, *, agent: str, url: str) -> dict[str, str]:
-        """The environment variables of the run; `url` is the store, as any directory can reach it."""
+        """The environment variables of the run. `url` is the store, in a form that works in any directory."""
         item = lease.item
         return {
             "INTERLOCK_RUN": lease.run,
@@ -59,7 +60,7 @@ class Briefing:
 
 
 def _trace(lease: LeaseView) -> dict[str, str]:
-    """The span of the run, for what the command records of itself; nothing if nobody traces."""
+    """The span of the run, for the command's own traces; nothing without tracing."""
     item = lease.item
     at_us = round(item.created_at.timestamp() * 1_000_000)
     context = tracing.of_run(item.id, at_us, item.payload, lease.fence, os.environ)
@@ -67,20 +68,18 @@ def _trace(lease: LeaseView) -> dict[str, str]:
 
 
 def note_fault(path: Path, error: InterlockError) -> None:
-    """Tell the worker of a run that a fault of the set-up met its command."""
+    """Tell the worker of a run that its command failed through a fault of the set-up."""
     with contextlib.suppress(OSError):
-        path.write_text(
-            json.dumps(
-                {"code": error.code, "sentence": error.sentence, "hint": error.hint, "setup": error.setup}
-            )
-        )
+        told = {"code": error.code, "sentence": error.sentence, "hint": error.hint, "setup": error.setup}
+        path.write_text(json.dumps({**told, "cures": to_json(error.cures)}))
 
 
 def read_fault(path: Path) -> InterlockError | None:
-    """The fault of the set-up that a command met; None if it met none, or the file is not ours."""
+    """The fault of the set-up that a command reported; None if there is none, or the file is not ours."""
     try:
         said = jsontext.parse(read_bytes(path, FAULT_MAX_BYTES))
-        error = InterlockError(str(said["sentence"]), str(said["hint"]))
+        cures = tuple(Cure(**each) for each in said.get("cures", ()))
+        error = InterlockError(str(said["sentence"]), str(said["hint"]), cures)
         error.code, error.setup = str(said["code"]), "lane" if said["setup"] == "lane" else "machine"
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -88,9 +87,9 @@ def read_fault(path: Path) -> InterlockError | None:
 
 
 def read_result(path: Path) -> str | None:
-    """The result that a command left, as JSON text; None if it left none. Never waits.
+    """The result of a command as JSON text; None if it wrote none. Never blocks.
 
-    Raises ValueError if it is not JSON or cannot be read.
+    Raises ValueError if it is not JSON or is unreadable.
     """
     try:
         data = read_bytes(path, RESULT_MAX_BYTES)
@@ -103,7 +102,8 @@ def read_result(path: Path) -> str | None:
 
 
 def read_retry_at(path: Path) -> str | None:
-    """The time that a command left, as text; None if it left none. Raises ValueError if it cannot be read."""
+    """The time that a command wrote, as text; None if it wrote none. Raises ValueError if it is
+    unreadable."""
     try:
         return read_bytes(path, _RETRY_AT_MAX_BYTES).decode().strip()
     except (FileNotFoundError, NotADirectoryError):
@@ -113,7 +113,7 @@ def read_retry_at(path: Path) -> str | None:
 
 
 def mark_ended(run: str) -> None:
-    """In a command that has ended its own run: let whoever started it know, who then reports nothing."""
+    """Called in a command that has ended its own run: tells the worker not to report an end."""
     result = os.environ.get("INTERLOCK_RESULT")
     if result and os.environ.get("INTERLOCK_RUN") == run:
         with contextlib.suppress(OSError):

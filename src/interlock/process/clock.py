@@ -1,13 +1,13 @@
-"""The clock that trust, deadlines and pauses are measured on."""
+"""The clock for leases, deadlines and pauses."""
 
 from __future__ import annotations
 
 import time
 
-#: It goes on while the machine sleeps, where the system has such a clock: leases run out meanwhile.
+#: It runs while the machine sleeps, if the system has such a clock, because leases expire meanwhile.
 CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def now_s() -> float:
-    """Seconds on a clock that never goes back and is the same for all processes of this machine."""
+    """Seconds on a monotonic clock that is the same for all processes of this machine."""
     return time.clock_gettime(CLOCK)

@@ -1,11 +1,11 @@
 """A supervised command: it never outlives its lease, nor the process that started it.
 
-The command runs in a session of its own, below a small process (`process.supervisor`) that ends it when
-our process dies, when its trust runs out, or when we ask for it. `follow` returns only when nothing that the
-command started is alive any more, so nobody gives an item away while a process still works on it.
+The command runs in its own session, below a small process (`process.supervisor`). That process ends it when
+our process dies, when its lease is not renewed in time, or when we request it. `follow` returns only when no
+process of the command is alive, so an item is not released while a process still works on it.
 
-Not promised: that the output survives our own death, nor that every process can be killed. While one that
-the system does not let us kill lives, `follow` does not return.
+Not promised: that the output survives our own death, nor that every process can be killed. `follow` does not
+return while a process lives that the system does not let us kill.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from interlock.core.errors import CommandUnusable, InvalidInput
 from interlock.process import supervisor
 from interlock.process.ladder import Ladder
 
-#: How long a signal may go unnoticed: Python runs a handler only once the main thread goes on, and one that
-#: arrives just before that thread begins to wait for a command does not wake it.
-NOTICE_SIGNAL_S = 1.0
+#: How long a signal may go unnoticed. Python runs a handler only when the main thread continues, and a signal
+#: just before that thread begins to wait for a command does not wake it.
+SIGNAL_POLL_S = 1.0
 _READ_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """How a command ended. No process of it is alive."""
+class CommandExit:
+    """How a command ended. None of its processes is alive."""
 
     #: 0 to 255, or minus the number of the signal that killed it.
     code: int
-    #: Why the ladder began: `stop` (we asked), `trust` (its trust ran out); None if it did not.
+    #: Why the ladder began: `stop` (we requested it), `lease` (it was not renewed in time); else None.
     stopped_by: str | None
 
 
 class SupervisedCommand:
-    """One command, from its start to the death of the last process it started.
+    """One command, from its start to the death of the last process that it started.
 
-    Made ahead of time, its supervisor waits for the command, and the slow part of a start is over. Any thread
-    may call `trust`, `stop`, `kill` and `signal`; they never wait.
+    If it is created ahead of time, its supervisor waits for the command, and the slow part of the start is
+    done. Any thread may call `extend`, `stop`, `kill` and `signal`; they never block.
     """
 
     def __init__(self, *, foreground: bool = False, inherited: Sequence[int] = ()) -> None:
@@ -59,7 +59,7 @@ class SupervisedCommand:
         """
         self._foreground = foreground
         self._gave_terminal = False
-        #: In the environment of the command and of whatever it starts.
+        #: A variable in the environment of the command and of all processes that it starts.
         self._mark = ""
         ours, theirs = socket.socketpair()
         pipe = None if foreground else subprocess.PIPE
@@ -90,14 +90,14 @@ class SupervisedCommand:
         *,
         env: Mapping[str, str],
         ladder: Ladder,
-        trust_until_s: float | None = None,
+        run_until_s: float | None = None,
         cwd: Path | None = None,
         lock: Path | None = None,
     ) -> None:
-        """Start the command and return when it runs. After `CommandUnusable` nothing runs.
+        """Start the command and return when it runs. After `CommandUnusable` no process runs.
 
-        `trust_until_s` is when the ladder begins by itself, on the clock of `now_s`. The command and its
-        supervisor hold a shared OS lock on the file `lock` for as long as they live.
+        At `run_until_s`, on the clock of `now_s`, the ladder begins by itself. The command and its
+        supervisor hold a shared OS lock on the file `lock` while they live.
         """
         self._mark = f"INTERLOCK_RUN={env.get('INTERLOCK_RUN')}"
         self._gave_terminal = self._foreground and _has_terminal()
@@ -107,7 +107,7 @@ class SupervisedCommand:
             "cwd": None if cwd is None else str(cwd),
             "lock": None if lock is None else str(lock),
             "ladder": (ladder.interrupt_s, ladder.terminate_s),
-            "trust_s": trust_until_s,
+            "run_until_s": run_until_s,
             "foreground": self._foreground,
             "terminal": self._gave_terminal,
         }
@@ -127,9 +127,9 @@ class SupervisedCommand:
                 "Check whether this machine is out of memory or of processes.",
             )
 
-    def trust(self, until_s: float) -> None:
-        """The lease was renewed: from now on the ladder begins by itself at `until_s`."""
-        self._order(f"trust {until_s!r}")
+    def extend(self, until_s: float) -> None:
+        """The lease was renewed: the ladder now begins by itself at `until_s`."""
+        self._order(f"extend {until_s!r}")
 
     def stop(self) -> None:
         """Begin the ladder."""
@@ -143,14 +143,14 @@ class SupervisedCommand:
         """Send a signal to the command's group."""
         self._order(f"signal {int(number)}")
 
-    def follow(self, take: Callable[[str, bytes], None] | None = None) -> Ending:
-        """Read the command's output into `take(stream, data)` until nothing of it is alive."""
+    def follow(self, take: Callable[[str, bytes], None] | None = None) -> CommandExit:
+        """Read the command's output into `take(stream, data)` until none of its processes is alive."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._control, selectors.EVENT_READ)
             for name, stream in (("stdout", self._process.stdout), ("stderr", self._process.stderr)):
                 if stream is not None:
                     selector.register(stream, selectors.EVENT_READ, name)
-            while (ready := selector.select(0 if self._ended else NOTICE_SIGNAL_S)) or self._ended is None:
+            while (ready := selector.select(0 if self._ended else SIGNAL_POLL_S)) or self._ended is None:
                 for key, _ in ready:
                     if key.data is None:
                         self._read_answers()
@@ -166,7 +166,7 @@ class SupervisedCommand:
         return self._ending()
 
     def close(self) -> None:
-        """Close the connection. The supervisor ends what still runs."""
+        """Close the connection. The supervisor ends the processes that still run."""
         with self._one_order:
             self._control.close()
         self._wake()
@@ -176,13 +176,13 @@ class SupervisedCommand:
         self._process.wait()
 
     def _order(self, line: str) -> None:
-        """Send the supervisor an order; never waits."""
+        """Send the supervisor an order; never blocks."""
         self._wake()
         with self._one_order, contextlib.suppress(OSError):
             self._control.send(line.encode() + b"\n")
 
     def _wake(self) -> None:
-        """Resume the supervisor if somebody stopped it: nothing else would end the command."""
+        """Resume the supervisor if it was stopped: only the supervisor ends the command."""
         with contextlib.suppress(OSError):
             self._process.send_signal(signal.SIGCONT)
 
@@ -210,7 +210,8 @@ class SupervisedCommand:
                     raise AssertionError(f"no such answer: {unknown}")
 
     def _kill_rest(self) -> None:
-        """After somebody killed the supervisor: kill what the command started, and wait until it is gone.
+        """After the supervisor was killed: kill the processes that the command started, and wait for their
+        end.
 
         The command itself died with its supervisor (PR_SET_PDEATHSIG).
         """
@@ -221,15 +222,17 @@ class SupervisedCommand:
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, supervisor.KILL_AGAIN_MAX_S)
 
-    def _ending(self) -> Ending:
+    def _ending(self) -> CommandExit:
         assert self._ended is not None and self.pid is not None
         self._process.wait()
         if self._gave_terminal:
             _take_terminal()
         if self._ended == "died":
-            return Ending(code=-signal.SIGKILL, stopped_by=None)
+            return CommandExit(code=-signal.SIGKILL, stopped_by=None)
         status, why = self._ended.split()
-        return Ending(code=os.waitstatus_to_exitcode(int(status)), stopped_by=None if why == "-" else why)
+        return CommandExit(
+            code=os.waitstatus_to_exitcode(int(status)), stopped_by=None if why == "-" else why
+        )
 
 
 def unusable(
@@ -242,10 +245,10 @@ def unusable(
 
 
 def in_worktree(command: Sequence[str], worktree: Path) -> Sequence[str]:
-    """The command with the path under which a run in a worktree finds it; raises if it is missing.
+    """The command with a path that works for a run in a worktree; raises if it is missing.
 
-    A relative path names the file in the worktree, else the one in the worker's own directory: a script need
-    not be committed to be used.
+    A relative path names the file in the worktree, else the file in the worker's own directory. So a script
+    need not be committed.
     """
     program = Path(command[0])
     if "/" not in command[0] or program.is_absolute() or (worktree / program).exists():
@@ -264,17 +267,17 @@ def not_in_worktree(program: str) -> CommandUnusable:
 
 
 def check_command(command: Sequence[str], *, here: bool = False) -> None:
-    """Raise if there is no such command. A relative path may still appear in a worktree, unless the command
+    """Raise if the command does not exist. A relative path may still exist in a worktree, unless the command
     runs `here`."""
     if not command or not command[0]:
         raise InvalidInput("There is no command.", "Put it after --, as in -- ./agent.sh.")
     program = command[0]
     if (here or "/" not in program or Path(program).is_absolute()) and shutil.which(program) is None:
-        raise unusable(program, "permission denied" if Path(program).exists() else "there is no such program")
+        raise unusable(program, "permission denied" if Path(program).exists() else "program not found")
 
 
 def _has_terminal() -> bool:
-    """Whether we have the terminal, and may give it to a command."""
+    """Whether we have a terminal to give to a command."""
     try:
         return os.tcgetpgrp(0) == os.getpgrp()
     except OSError:

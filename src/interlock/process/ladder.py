@@ -1,8 +1,8 @@
 """The cancel ladder, and how long a command may run without a renewal.
 
-    trusted_until = sent + lease - ladder - margin
+    run_until = sent + lease - ladder - margin
 
-`sent` is the moment before the last renewal was sent: the lease began no earlier.
+`sent` is the moment just before the last renewal was sent: the lease began no earlier.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MARGIN_SHARE, MARGIN_MAX_S = 1 / 20, 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ladder:
-    """How a command is stopped: SIGINT, a pause, SIGTERM, a pause, SIGKILL to its whole group."""
+    """The steps to stop a command: SIGINT, a pause, SIGTERM, a pause, SIGKILL to its whole group."""
 
     interrupt_s: float = CANCEL_INTERRUPT_S
     terminate_s: float = CANCEL_TERMINATE_S
@@ -33,6 +33,6 @@ class Ladder:
         share = min(1.0, lease_s * LADDER_SHARE / self.total_s)
         return Ladder(interrupt_s=share * self.interrupt_s, terminate_s=share * self.terminate_s)
 
-    def trust_s(self, lease_s: float) -> float:
-        """How long after a renewal was sent a command may go on without the next one."""
+    def unrenewed_s(self, lease_s: float) -> float:
+        """How long a command may run after a renewal was sent, without the next renewal."""
         return lease_s - self.total_s - min(MARGIN_SHARE * lease_s, MARGIN_MAX_S)

@@ -1,6 +1,6 @@
-"""What Python code leaves of its work, as texts that every store can keep: its result, or its error.
+"""The result or the error of Python code, as text that every store can keep.
 
-Both may be of any type, with code of its own that runs when it is read.
+Both may be of any type, and reading them may run their own code.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from interlock.core.checking import check_report
 from interlock.core.errors import InvalidInput
+from interlock.core.validation import check_report
 
 _ERROR_MAX_CHARS = 16_000
 
 
 def result_text(value: Any) -> str | None:
-    """A result as JSON text, None as none; `InvalidInput` if it cannot be kept."""
+    """A result as JSON text; None for None. Raises `InvalidInput` if it cannot be stored."""
     if value is None:
         return None
     try:
@@ -29,12 +29,12 @@ def result_text(value: Any) -> str | None:
 
 
 def error_text(error: BaseException) -> str:
-    """An error as a run reports it."""
+    """An error as text for the report of a run."""
     return cut(described(error))
 
 
 def described(error: BaseException) -> str:
-    """An error in one line, even if its own `str` raises."""
+    """An error in one line, even if its `str` raises."""
     try:
         return f"{type(error).__name__}: {error}"
     except BaseException as another:
@@ -42,7 +42,7 @@ def described(error: BaseException) -> str:
 
 
 def cut(text: str) -> str:
-    """The text as every store can keep it."""
+    """The text in a form that every store can keep."""
     return (
         text.encode(errors="replace").decode().replace("\x00", "\N{REPLACEMENT CHARACTER}")[:_ERROR_MAX_CHARS]
     )

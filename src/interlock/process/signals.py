@@ -1,7 +1,7 @@
-"""Signals that reach a process which runs a command for somebody.
+"""Handles signals to a process that runs a command under a lease.
 
-They are forwarded to the command, as if it had been called directly. While no command runs, they end the
-process in good order. A signal that was ignored when we were started (nohup, a background job) stays ignored.
+They are forwarded to the command, as if it had been called directly. While no command runs, they shut down
+the process cleanly. A signal that was ignored when we were started (nohup, a background job) stays ignored.
 Suspending is not forwarded: a stopped holder cannot keep its lease, so its supervisor ends the command.
 """
 
@@ -21,7 +21,7 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Signalled(KeyboardInterrupt):
-    """A signal came while no command ran. It is a `KeyboardInterrupt`, which every library expects."""
+    """A signal arrived while no command ran. It is a `KeyboardInterrupt`, which every library expects."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -29,10 +29,10 @@ class Signalled(KeyboardInterrupt):
 
 
 class Signals:
-    """Signal handlers for the length of a `with` block, in the main thread."""
+    """Installs signal handlers for a `with` block, in the main thread."""
 
     def __init__(self, after: Callable[[], None] = lambda: None) -> None:
-        """`after` is called after each signal that was forwarded, in another thread."""
+        """`after` is called after each forwarded signal, in another thread."""
         #: Whether any signal was forwarded.
         self.forwarded = False
         self._after = after
@@ -57,7 +57,7 @@ class Signals:
 
     @contextmanager
     def forwarded_to(self, command: SupervisedCommand) -> Iterator[None]:
-        """Forward signals to this command while the block lasts."""
+        """Forward signals to this command during the block."""
         self._command = command
         try:
             yield

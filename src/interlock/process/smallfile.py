@@ -1,8 +1,8 @@
-"""Small files that somebody else may have written or damaged: read as a whole, and never trusted.
+"""Reads small files that another process may have written or damaged: as a whole, and without trusting them.
 
-Only plain files are opened. A FIFO would make us wait, a device may do anything, and a link would be followed
-with our rights to a file that its maker may not read. A file over its limit, or with other contents than
-expected, is a `ValueError`.
+Only plain files are opened. A FIFO would block us, and a device may do anything. A link would be followed
+with our permissions to a file that its creator may not read. A file that is over its limit or has unexpected
+contents raises `ValueError`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from interlock.core import jsontext
 
-#: Between `lstat` and `open` the file may have become something else: do not wait for a writer, do not
-#: take a terminal.
+#: Between `lstat` and `open` the file may be replaced: do not wait for a writer, do not take a terminal.
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -28,7 +27,8 @@ _T = TypeVar("_T")
 
 
 def read_bytes(path: Path, max_bytes: int) -> bytes:
-    """The contents of a plain file; `ValueError` if it is not one or too large, `OSError` if unreadable."""
+    """The contents of a plain file. Raises `ValueError` if it is no plain file or too large, `OSError` if it
+    is unreadable."""
     check_plain(path.lstat())
     with open(os.open(path, _FLAGS), "rb") as file:  # noqa: PTH123  (a descriptor)
         check_plain(os.fstat(file.fileno()))
@@ -39,12 +39,12 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
 
 
 def read_json(path: Path, max_bytes: int) -> dict[str, Any]:
-    """The JSON object in a plain file; raises as `read_bytes` does."""
+    """The JSON object in a plain file; raises the errors of `read_bytes`."""
     return an_object(read_bytes(path, max_bytes))
 
 
 def an_object(text: str | bytes) -> dict[str, Any]:
-    """Parse a JSON object; `ValueError` if the text is anything else."""
+    """Parse a JSON object; raises `ValueError` for any other text."""
     value = jsontext.parse(text)
     if not isinstance(value, dict):
         raise ValueError("it is no JSON object")
@@ -52,7 +52,7 @@ def an_object(text: str | bytes) -> dict[str, Any]:
 
 
 def record(kind: type[_T], values: dict[str, Any]) -> _T:
-    """Make a dataclass of plain values; `ValueError` if a value is missing or of another type."""
+    """Build a dataclass from plain values; raises `ValueError` if one is missing or has another type."""
     from dataclasses import fields, is_dataclass  # noqa: PLC0415  (the hook only reads JSON)
 
     assert is_dataclass(kind)

@@ -1,25 +1,25 @@
-"""The supervisor: a small process between us and a command, which starts the command and ends it.
+"""The supervisor: a small process between us and a command, which starts and ends the command.
 
-Run as a program, one for each command. It reads orders from its control socket, one a line, and writes
+It runs as a program, one for each command. It reads orders from its control socket, one per line, and writes
 answers:
 
-    in:   a JSON object, see `SupervisedCommand.start`; then `trust SECONDS`, `stop`, `kill`, `signal NUMBER`
+    in:   a JSON object, see `SupervisedCommand.start`; then `extend SECONDS`, `stop`, `kill`, `signal NUMBER`
     out:  `started PID` or `refused ERRNO`, `ended WAITSTATUS WHY`
 
-What it promises:
-- The command does not outlive our process, its owner: when the socket closes, the supervisor ends everything
-  below itself.
-- The command does not outlive its trust: without a later `trust` the cancel ladder begins by itself, even
+Promised:
+- The command does not outlive our process, its owner: when the socket closes, the supervisor ends all its
+  descendants.
+- The command does not outlive its lease: without a later `extend` the cancel ladder begins by itself, even
   while the owner is stopped or hangs in a call. After a jump of the clock (a suspended machine, a stopped
-  supervisor) missed rungs are skipped.
-- It answers `ended` only when nothing that the command started is alive. On Linux that includes daemons,
-  which the supervisor adopts (PR_SET_CHILD_SUBREAPER); elsewhere it is the command's process group.
+  supervisor) missed steps are skipped.
+- It answers `ended` only when no process of the command is alive. On Linux that includes daemons, which the
+  supervisor adopts (PR_SET_CHILD_SUBREAPER); elsewhere it is the command's process group.
 
-Not promised: that a process which changed its user or hangs in the kernel can be killed. Then there is no
-`ended`. If somebody kills the supervisor, the command dies with it, and the owner kills what the command had
-started, as far as that is in its session or has its environment.
+Not promised: that a process that changed its user or hangs in the kernel can be killed. Then there is no
+`ended`. If the supervisor is killed, the command dies with it. The owner then kills the command's processes
+that are in its session or have its environment.
 
-Only the standard library, and little of it: a run may wait for the supervisor to start.
+It uses only a small part of the standard library, because a run may wait for the supervisor to start.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ import sys
 import time
 from typing import Any, NoReturn
 
-#: The same as in `process.clock`, which this program cannot import.
+#: The same clock as in `process.clock`, which this program cannot import.
 CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-#: How long the rest of a command that has ended may clean up.
+#: How long the remaining processes of an ended command may clean up.
 LINGER_S = 0.5
-#: How late a machine that was suspended notices the end of trust; how often a kill is repeated.
+#: How often to check for the end of the lease, in case the machine was suspended; how often to repeat a kill.
 TICK_S, KILL_AGAIN_S, KILL_AGAIN_MAX_S = 0.5, 0.02, 1.0
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-#: Signals meant for the command. The supervisor must survive them.
+#: Signals for the command, which the supervisor must survive.
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGTTOU)
 _RUNGS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
@@ -54,7 +54,7 @@ def now_s() -> float:
 
 
 def descendants(root: int) -> list[int]:
-    """Every living process below `root`."""
+    """All living descendants of `root`."""
     children: dict[int, list[int]] = {}
     for pid, stat in _processes():
         children.setdefault(int(stat[1]), []).append(pid)
@@ -67,12 +67,12 @@ def descendants(root: int) -> list[int]:
 
 
 def members(leader: int) -> list[int]:
-    """The living processes of the group and of the session that `leader` began."""
+    """The living processes of the group and the session of `leader`."""
     return [pid for pid, stat in _processes() if str(leader) in stat[2:4]]
 
 
 def marked(variable: str) -> list[int]:
-    """The living processes with this `NAME=value` in the environment they were started with."""
+    """The living processes that were started with this `NAME=value` in their environment."""
     found = []
     for pid, _ in _processes():
         with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
@@ -82,7 +82,7 @@ def marked(variable: str) -> list[int]:
 
 
 def signal_each(pids: list[int], number: int) -> None:
-    """Send a signal to each process that is alive and that we may signal."""
+    """Send a signal to each living process that we are permitted to signal."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
@@ -108,28 +108,28 @@ def process_stat(pid: int) -> list[str] | None:
 
 
 def begun(pid: int) -> str | None:
-    """When a living process began, in ticks: distinguishes it from a later one with the same number."""
+    """The start of a living process in ticks: distinguishes it from a later one with the same number."""
     stat = process_stat(pid)
     return None if stat is None else stat[19]
 
 
 class Supervisor:
-    """One command, from its start to the death of the last process it left."""
+    """One command, from its start to the death of the last process that it left."""
 
     def __init__(self, control: int) -> None:
-        os.set_inheritable(control, False)  # else the command would keep it open after our death
+        os.set_inheritable(control, False)  # otherwise the command would keep it open after our death
         self._control = control
         self._unread = b""
         self._orders: list[str] = []
         self._pid = 0
         self._foreground = False
-        #: The rungs of the ladder: seconds after it begins, and the signal.
+        #: The steps of the ladder: seconds after its beginning, and the signal.
         self._ladder: list[tuple[float, signal.Signals]] = []
-        self._trust_s: float | None = None
+        self._run_until_s: float | None = None
         self._rungs: list[tuple[float, signal.Signals]] = []
         self._stopped_by = "-"
         self._status: int | None = None
-        #: When to kill what is left, once the command itself or the owner is gone.
+        #: When to kill the remaining processes, once the command itself has ended or the owner is dead.
         self._kill_s: float | None = None
         self._kill_again_s = KILL_AGAIN_S
         self._owner_gone = False
@@ -139,7 +139,7 @@ class Supervisor:
         signal.set_wakeup_fd(wake_in, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, _ignore)
         for number in _IGNORED:
-            # The ladder must reach the command, also if a shell put its owner into the background.
+            # The ladder must reach the command, even if a shell put its owner into the background.
             if signal.getsignal(number) is not signal.SIG_IGN or number in _RUNGS:
                 signal.signal(number, _ignore)
 
@@ -150,18 +150,18 @@ class Supervisor:
                 return
         self._start(json.loads(self._orders.pop(0)))
         while not self._reaped():
-            self._obey()
+            self._handle_orders()
             self._act()
             self._listen(self._pause_s())
-        self._say(f"ended {self._status} {self._stopped_by}")
+        self._send(f"ended {self._status} {self._stopped_by}")
 
     def _start(self, launch: dict[str, Any]) -> None:
         self._foreground = bool(launch["foreground"])
         interrupt_s, terminate_s = launch["ladder"]
         self._ladder = list(zip((0.0, interrupt_s, interrupt_s + terminate_s), _RUNGS, strict=True))
-        self._trust_s = launch["trust_s"]
+        self._run_until_s = launch["run_until_s"]
         if launch["lock"] is not None:
-            # Supervisor and command share it: whoever gets it exclusively knows that both are gone.
+            # Supervisor and command share it: a process that gets it exclusively knows that both are dead.
             lock = os.open(launch["lock"], os.O_RDWR)
             fcntl.flock(lock, fcntl.LOCK_SH)
             os.set_inheritable(lock, True)
@@ -171,7 +171,7 @@ class Supervisor:
         here = os.getpid()
         self._pid = os.fork()
         if self._pid == 0:
-            _become(launch, here, failed_in, prctl)
+            _exec_command(launch, here, failed_in, prctl)
         os.close(failed_in)
         problem = os.read(failed, 16)
         os.close(failed)
@@ -179,14 +179,14 @@ class Supervisor:
         for standard in (0, 1, 2):  # only the command keeps its output open
             os.dup2(nowhere, standard)
         if problem:
-            self._say(f"refused {problem.decode()}")
+            self._send(f"refused {problem.decode()}")
             os._exit(0)
-        self._say(f"started {self._pid}")
+        self._send(f"started {self._pid}")
 
     # -- orders -------------------------------------------------------------------------------------
 
     def _listen(self, pause_s: float | None) -> bool:
-        """Sleep until there is something to do; false if the owner is gone."""
+        """Sleep until there is something to do; false if the owner is dead."""
         poll = select.poll()
         poll.register(self._wake, select.POLLIN)
         if not self._owner_gone:
@@ -205,15 +205,15 @@ class Supervisor:
         self._owner_gone = True
         return False
 
-    def _obey(self) -> None:
+    def _handle_orders(self) -> None:
         for order in self._orders:
             match order.split():
-                case ["trust", until_s]:
-                    self._trust_s = float(until_s)
+                case ["extend", until_s]:
+                    self._run_until_s = float(until_s)
                 case ["stop"]:
-                    self._climb(now_s(), "stop")
+                    self._begin_ladder(now_s(), "stop")
                 case ["kill"]:
-                    self._climb(now_s() - self._ladder[-1][0], "stop")
+                    self._begin_ladder(now_s() - self._ladder[-1][0], "stop")
                 case ["signal", number]:
                     self._signal(int(number))
                 case unknown:
@@ -226,12 +226,12 @@ class Supervisor:
         now = now_s()
         if self._status is not None or self._owner_gone:
             self._end_all()
-        elif self._trust_s is not None and self._trust_s <= now:
-            self._climb(self._trust_s, "trust")
+        elif self._run_until_s is not None and self._run_until_s <= now:
+            self._begin_ladder(self._run_until_s, "lease")
         due = [rung for rung in self._rungs if rung[0] <= now]
         if due:
             self._rungs = self._rungs[len(due) :]
-            number = due[-1][1]  # after a jump of the clock, only the last one
+            number = due[-1][1]  # after a jump of the clock, only the last due signal
             self._signal(number)
             if number is signal.SIGKILL:
                 self._kill_s = now
@@ -241,7 +241,7 @@ class Supervisor:
             self._signal(signal.SIGKILL)
             signal_each(descendants(os.getpid()), signal.SIGKILL)
 
-    def _climb(self, begin_s: float, why: str) -> None:
+    def _begin_ladder(self, begin_s: float, why: str) -> None:
         """Begin the ladder at `begin_s`, unless it began earlier."""
         rungs = [(begin_s + after_s, number) for after_s, number in self._ladder]
         if self._stopped_by == "-":
@@ -250,7 +250,7 @@ class Supervisor:
             self._rungs = rungs[-len(self._rungs) :]
 
     def _end_all(self) -> None:
-        """Send SIGTERM to what is left, and set the time of its SIGKILL."""
+        """Send SIGTERM to the remaining processes, and set the time of their SIGKILL."""
         if self._kill_s is None:
             self._kill_s = now_s() + LINGER_S
             left = descendants(os.getpid())
@@ -258,7 +258,7 @@ class Supervisor:
             signal_each(left, signal.SIGCONT)
 
     def _signal(self, number: int) -> None:
-        """Signal the command's group. Once the command is reaped, its number may be another's."""
+        """Signal the command's group. Once the command is reaped, another process may have its number."""
         if self._status is not None:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -266,14 +266,14 @@ class Supervisor:
             os.killpg(self._pid, signal.SIGCONT)  # a stopped process gets no other signal
 
     def _reaped(self) -> bool:
-        """Reap processes that have ended; true when none is left."""
+        """Reap ended processes; true when none is left."""
         try:
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
                 if pid == 0:
                     return False
                 if os.WIFSTOPPED(status):
-                    # After Ctrl-Z nobody could resume it: the shell waits for the owner.
+                    # After Ctrl-Z no process could resume it: the shell waits for the owner.
                     if self._foreground and os.WSTOPSIG(status) == signal.SIGTSTP:
                         self._signal(signal.SIGCONT)
                 elif pid == self._pid:
@@ -287,17 +287,17 @@ class Supervisor:
             times.append(self._kill_s - now_s())
         elif self._rungs:
             times.append(self._rungs[0][0] - now_s())
-        elif self._trust_s is not None:
-            times.append(self._trust_s - now_s())
+        elif self._run_until_s is not None:
+            times.append(self._run_until_s - now_s())
         return min(times)
 
-    def _say(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         with contextlib.suppress(OSError):
             os.write(self._control, line.encode() + b"\n")
 
 
-def _become(launch: dict[str, Any], parent: int, failed: int, prctl: Any) -> NoReturn:
-    """In the new process: own group, default signal settings, then the command's program."""
+def _exec_command(launch: dict[str, Any], parent: int, failed: int, prctl: Any) -> NoReturn:
+    """Runs in the new process: own group, default signal settings, then the command's program."""
     try:
         if launch["foreground"]:
             os.setpgid(0, 0)
@@ -323,7 +323,7 @@ def _become(launch: dict[str, Any], parent: int, failed: int, prctl: Any) -> NoR
 
 
 def _ignore(*_: object) -> None:
-    """Used instead of SIG_IGN, which a started program would inherit."""
+    """A handler that ignores the signal; a started program would inherit SIG_IGN."""
 
 
 def _prctl() -> Any:

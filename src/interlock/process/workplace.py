@@ -1,4 +1,4 @@
-"""Where a process works: on a host, or in an attempt of a workflow run. Its name as a worker tells."""
+"""Where a process works: on a host or in an attempt of a workflow run. A worker's name contains it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Mapping
 
 from interlock.core.row import NamedTuple
 
-#: How the name of every worker in GitHub Actions begins.
+#: The prefix of worker names in GitHub Actions.
 IN_ACTIONS = "actions-"
 _NAMED = re.compile(rf"{IN_ACTIONS}([1-9][0-9]*)-([1-9][0-9]*)[.-].*")
 
 
 class ActionsRun(NamedTuple):
-    """The workflow run that a holder is part of: when this attempt has ended, so has the holder."""
+    """The workflow run of a holder. When this attempt has ended, so has the holder."""
 
     repository: str
     run: int
@@ -22,7 +22,7 @@ class ActionsRun(NamedTuple):
 
 
 def actions_run(environ: Mapping[str, str]) -> ActionsRun | None:
-    """The workflow run that this process is part of."""
+    """The workflow run of this process."""
     repository, run, attempt = (
         environ.get(f"GITHUB_{name}", "") for name in ("REPOSITORY", "RUN_ID", "RUN_ATTEMPT")
     )
@@ -32,13 +32,13 @@ def actions_run(environ: Mapping[str, str]) -> ActionsRun | None:
 
 
 def workplace(environ: Mapping[str, str]) -> str:
-    """The beginning of a worker's name. A runner's host name means nothing to anybody, the run does."""
+    """The prefix of a worker's name. A runner's host name is meaningless, so it is the workflow run there."""
     here = actions_run(environ)
     host = re.sub(r"[^A-Za-z0-9]+", "-", socket.gethostname()).strip("-")[:60] or "host"
     return host if here is None else f"{IN_ACTIONS}{here.run}-{here.attempt}"
 
 
 def attempt_of(worker: str | None) -> tuple[int, int] | None:
-    """The number and the attempt of the workflow run that a worker is part of, by its name."""
+    """The number and the attempt of a worker's workflow run, from the worker's name."""
     found = _NAMED.fullmatch(worker or "")
     return None if found is None else (int(found[1]), int(found[2]))

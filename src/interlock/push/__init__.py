@@ -1,1 +1,1 @@
-"""`interlock push`: a push that the git server refuses once a later run has the lane."""
+"""`interlock push`: a push that the git server refuses once a later run holds the lane."""

@@ -1,17 +1,17 @@
 """The fence of a lane in a git repository: it decides which run may push.
 
-A git server knows nothing of a lane in a database. So a run *arms* before its worktree exists: it writes its
+A git server does not know lanes in a database. So a run *arms* before its worktree exists: it writes its
 number to `refs/interlock/fence/<lane>` by compare-and-swap, and is refused if a greater number is there. Each
-push of the run moves that ref too, in the same atomic push and pinned to what it was. Once a later run has
-armed, the server refuses every push of an earlier one as a whole.
+push of the run moves that ref too, in the same atomic push and pinned to its old commit. Once a later run has
+armed, the server refuses every push of an earlier run as a whole.
 
-The document names its store. A fence of another store means that two stores use one lane: nobody may push,
-whichever number is greater. A fence of this store, or of one that it goes on from, which is ahead of a live
-run shows that the store was set back: its numbers leap past the fence, and the run is given back.
+The document names its store. A fence of another store means that two stores use one lane: no run may push,
+with any number. A fence of this store, or of one that it continues, may be ahead of a live run. Then the
+store was restored to an older state: its numbers jump past the fence, and the run is released.
 
 A lane in git needs no arming: its owner commit moves instead.
 
-Not promised: anything about plain `git push`, or about a run whose successor has not armed yet.
+Not promised: protection from plain `git push`, or from a run whose successor has not armed yet.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from interlock.core.handles import read_handle
 from interlock.core.model import US_PER_S
 from interlock.core.names import lane_key
 from interlock.core.record import Record
-from interlock.git.plumbing import Repository, lane_ref_id
+from interlock.git.plumbing import GitRepository, lane_ref_id
 from interlock.git.refusals import PushRefusal, RefMove, RefusalKind, printable, without_secrets
 from interlock.service.contract import LaneService, Report, RunView
 
 FENCES = "refs/interlock/fence/"
-#: The chains that fences had before: `<lane>/<run that began a new one>-<end of the old one>`.
+#: Refs of the old chains of fences: `<lane>/<run that began a new one>-<end of the old one>`.
 HISTORIES = "refs/interlock/history/fence/"
-#: A run that arms begins a new chain once the old one has this many commits.
+#: Arming begins a new chain once the old one has this many commits.
 CUT_BEYOND = 500
 ARM_TRIES = 5
 ARM_PAUSE_MIN_S, ARM_PAUSE_MAX_S = 0.2, 0.8
@@ -56,7 +56,7 @@ LOOKS_MAX = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneRun:
-    """A run and the lane it holds, in a database."""
+    """A run and the lane that it holds, in a database."""
 
     lane: str
     handle: str
@@ -67,8 +67,8 @@ class LaneRun:
         return read_handle(self.handle).run
 
     @property
-    def mark(self) -> str:
-        """Distinguishes runs of the same number in two stores, without revealing the handle."""
+    def handle_digest(self) -> str:
+        """Distinguishes runs with the same number in two stores, without revealing the handle."""
         return sha256(self.handle.encode()).hexdigest()[:16]
 
 
@@ -81,29 +81,29 @@ class Fence(Record):
     agent: str
     #: When that run armed, by the clock of its machine.
     since: str
-    mark: str
-    #: The name of that run's store; empty if it did not write it, as versions before 0.2 and pushes without a
-    #: store do.
+    handle_digest: str
+    #: The name of that run's store. Empty if it was not written: by versions before 0.2, and by pushes
+    #: without a store.
     store: str = ""
-    #: How many commits its chain had when the server refused to begin a new one; 0 if it never did.
+    #: The number of commits in its chain when the server refused a new chain; 0 if it never did.
     kept: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """The ref that moves together with the branch, so that only the lane's holder can push."""
+    """The ref that moves with the branch, so that only the lane's holder can push."""
 
-    #: Raises `LeaseLost` if another run has the lane now; changes nothing.
+    #: Raises `LeaseLost` if another run holds the lane; changes nothing.
     check: Callable[[], object] = lambda: None
-    #: A new commit for the ref, pinned to what the ref is now; `LeaseLost` if another run has the lane. None
-    #: where no ref guards the push: the item has no lane.
+    #: A new commit for the ref, pinned to its current commit; raises `LeaseLost` if another run holds the
+    #: lane. None if the item has no lane, so that no ref fences the push.
     move: Callable[[], RefMove | None] = lambda: None
     #: Variables with which git finds the commit of `move`.
     environ: Mapping[str, str] = field(default_factory=dict)
 
 
 class FenceStore(Protocol):
-    """What a fence needs of the database that the lane is in."""
+    """The part of a database store that a fence needs."""
 
     def lineage(self) -> Lineage: ...
 
@@ -114,14 +114,14 @@ class FenceStore(Protocol):
 
 @runtime_checkable
 class LanesInGit(LaneService, Protocol):
-    """A store of lanes on a git remote, with what a push needs of it."""
+    """A store of lanes on a git remote, with the methods that a push needs."""
 
     @property
     def objects(self) -> Path:
-        """The directory of git objects that has the commits made by `touch`."""
+        """The directory of git objects with the commits of `new_owner_commit`."""
         ...
 
-    def touch(self, handle: str) -> RefMove:
+    def new_owner_commit(self, handle: str) -> RefMove:
         """A new owner commit for the lane of this run, not pushed yet; raises `LeaseLost`."""
         ...
 
@@ -131,8 +131,8 @@ def fence_ref(lane: str) -> str:
     return f"{FENCES}{lane_ref_id(lane)}"
 
 
-def read_fence(repository: Repository, remote: str, lane: str) -> Fence | None:
-    """The fence of a lane as the remote has it now; None if nobody ever armed."""
+def read_fence(repository: GitRepository, remote: str, lane: str) -> Fence | None:
+    """The current fence of a lane on the remote; None if no run ever armed it."""
     ref = fence_ref(lane)
     oid = repository.ls_remote(remote, ref).get(ref)
     if oid is None:
@@ -142,7 +142,7 @@ def read_fence(repository: Repository, remote: str, lane: str) -> Fence | None:
     return fence_at(repository, remote, ref, oid)[1]
 
 
-def fence_at(repository: Repository, remote: str, ref: str, oid: str) -> tuple[str, Fence]:
+def fence_at(repository: GitRepository, remote: str, ref: str, oid: str) -> tuple[str, Fence]:
     """The lane and the fence in a commit that this repository has."""
     try:
         document = repository.read_json(oid)
@@ -152,19 +152,19 @@ def fence_at(repository: Repository, remote: str, ref: str, oid: str) -> tuple[s
             run=int(document["run"]),
             agent=printable(str(document["agent"])),
             since=printable(str(document["since"])),
-            mark=str(document["mark"]),
+            handle_digest=str(document["mark"]),
             store=printable(str(document.get("store", ""))),
             kept=int(document.get("kept", 0)),
         )
     except (UnreadableState, KeyError, TypeError, ValueError):
         raise UnreadableState(
-            f"The fence {ref} was not written by Interlock, so nobody may push through it.",
+            f"The fence {ref} was not written by Interlock, so every push through it is refused.",
             f"If no run works on the lane, remove it with git push {without_secrets(remote)} :{ref}.",
         ) from None
 
 
 def arm(
-    repository: Repository,
+    repository: GitRepository,
     remote: str,
     run: LaneRun,
     store: FenceStore | None = None,
@@ -172,10 +172,10 @@ def arm(
     pause: Callable[[float], None] = time.sleep,
     cut_beyond: int = CUT_BEYOND,
 ) -> Fence:
-    """Raise the fence to this run, before its worktree is made; then fetch. Repeating it changes nothing.
+    """Raise the fence to this run before its worktree is created, then fetch. It is idempotent.
 
-    Raises what `check_fence` raises. A run that finds a long chain of commits begins a new one,
-    and a ref of its own keeps the old one; where the server refuses that, the chain goes on.
+    Raises what `check_fence` raises. If the chain of commits is long, the run begins a new one, and
+    another ref keeps the old one. If the server refuses that, the old chain is continued.
     """
     refusal: PushRefusal | None = None
     kept = 0
@@ -183,14 +183,14 @@ def arm(
     for tries in range(ARM_TRIES + 1):
         fence = read_fence(repository, remote, run.lane)
         check_fence(run, fence, store)
-        if fence is not None and fence.run == run.number:  # also if only the answer to our push was lost
+        if fence is not None and fence.run == run.number:  # also if the answer to our push was lost
             return fence
         if refusal is not None:
             if refusal.kind not in (RefusalKind.STALE, RefusalKind.NETWORK) or tries == ARM_TRIES:
                 break
-            _rest(pause)
+            _pause(pause)
         length = _length_to_cut(repository, fence, cut_beyond) if not kept else 0
-        raised = _raised(repository, run, fence, "armed", store=name, kept=kept, cut=length > 0)
+        raised = _new_fence(repository, run, fence, "armed", store=name, kept=kept, cut=length > 0)
         moves = [_move(fence, raised)]
         if fence is not None and length:
             history = f"{HISTORIES}{lane_ref_id(run.lane)}/{run.number}-{fence.oid[:12]}"
@@ -198,7 +198,7 @@ def arm(
         refusal = repository.push(remote, moves)
         if refusal is not None and length and refusal.kind not in (RefusalKind.STALE, RefusalKind.NETWORK):
             kept = length
-            raised = _raised(repository, run, fence, "armed", store=name, kept=kept)
+            raised = _new_fence(repository, run, fence, "armed", store=name, kept=kept)
             refusal = repository.push(remote, [_move(fence, raised)])
         if refusal is None:
             if fence is None:
@@ -210,37 +210,37 @@ def arm(
     raise failed_push(remote, refusal)
 
 
-def _length_to_cut(repository: Repository, fence: Fence | None, beyond: int) -> int:
-    """How many commits the chain of a fence has, if a run that arms should begin a new one; else 0."""
+def _length_to_cut(repository: GitRepository, fence: Fence | None, beyond: int) -> int:
+    """The number of commits in the chain of a fence, if arming should begin a new one; else 0."""
     if fence is None:
         return 0
     length = int(repository.text("rev-list", "--count", fence.oid))
     return length if length >= fence.kept + beyond else 0
 
 
-def _rest(pause: Callable[[float], None]) -> None:
+def _pause(pause: Callable[[float], None]) -> None:
     pause(random.uniform(ARM_PAUSE_MIN_S, ARM_PAUSE_MAX_S))  # noqa: S311  (not a secret)
 
 
 def check_visible(
-    repository: Repository, remote: str, ref: str, *, pause: Callable[[float], None] = time.sleep
+    repository: GitRepository, remote: str, ref: str, *, pause: Callable[[float], None] = time.sleep
 ) -> None:
-    """Raise if the remote does not show a ref that was just made there."""
-    for _ in range(LOOKS_MAX):  # a server of several machines may show it a little later
+    """Raise if the remote does not show a ref that was just created there."""
+    for _ in range(LOOKS_MAX):  # a replicated server may show it a little later
         if ref in repository.ls_remote(remote, ref):
             return
-        _rest(pause)
+        _pause(pause)
     raise hidden_refs(remote, ref)
 
 
 def check_fence(run: LaneRun, fence: Fence | None, store: FenceStore | None) -> None:
-    """Raise if the fence does not let this run pass.
+    """Raise if the fence refuses this run.
 
-    `LeaseLost` if it is a later run's. `TwoStores` if it is another store's. `FenceAhead` if it is of this
-    store's lineage and ahead of a live run; the store has gone on above it then. Without a store only the
-    numbers count.
+    `LeaseLost` if a later run armed it. `TwoStores` if another store armed it. `FenceAhead` if it is of this
+    store's lineage and ahead of a live run; the store has then moved its numbers above it. Without a store
+    only the numbers count.
     """
-    if fence is None or fence.mark == run.mark:
+    if fence is None or fence.handle_digest == run.handle_digest:
         return
     known = store.lineage() if store is not None and fence.store else None
     if known is not None and not known.goes_on_from(fence.store):
@@ -253,8 +253,8 @@ def check_fence(run: LaneRun, fence: Fence | None, store: FenceStore | None) -> 
             f"If no run works on the lane, remove it with git push REMOTE :{fence.ref}.",
         )
     later = LeaseLost(
-        f"Run {fence.run} of {fence.agent} has armed {run.lane} since {fence.since}: run {run.number} may not"
-        " push to it any more.",
+        f"Run {fence.run} of {fence.agent} armed {run.lane} at {fence.since}: run {run.number} may no longer"
+        " push to it.",
         "Stop and leave the branch alone; your commits stay in this clone.",
     )
     if store is None or store.renew([Report(run=run.handle)])[0].refusal is not None:
@@ -264,14 +264,14 @@ def check_fence(run: LaneRun, fence: Fence | None, store: FenceStore | None) -> 
     if not store.pass_fence(run.handle, fence=fence.run, armed_us=_armed_us(fence)):
         raise two_stores(run.lane, fence, known)
     raise FenceAhead(
-        f"Run {fence.run} had armed {run.lane}, and this store had forgotten it: it was set back. Its run"
-        f" numbers go on above {fence.run} now, but run {run.number} is behind it.",
-        "Give the item back; the next run on it can push.",
+        f"Run {fence.run} armed {run.lane}, but this store was restored to an earlier state. Its run numbers"
+        f" now continue above {fence.run}, and run {run.number} is stale.",
+        "Release the item; the next run on it can push.",
     )
 
 
 def two_stores(lane: str, fence: Fence, known: Lineage) -> TwoStores:
-    """The error for a fence that is another store's, with both names and the cure for each case."""
+    """The error for a fence of another store, with both names and the cure for each case."""
     armed = f"Run {fence.run} of {fence.agent} armed {lane} at {fence.since}"
     one_url = "If both are in use, point all agents at one INTERLOCK_URL."
     if not fence.store:
@@ -305,29 +305,31 @@ def _armed_us(fence: Fence) -> int:
         return int(time.time()) * US_PER_S
 
 
-def fence_guard(repository: Repository, remote: str, run: LaneRun, store: FenceStore | None = None) -> Guard:
+def fence_guard(
+    repository: GitRepository, remote: str, run: LaneRun, store: FenceStore | None = None
+) -> Guard:
     """The guard of a lane in a database: its fence.
 
-    A run that has not armed does so by a push of its own. Arming in the same push as the branch is not safe:
-    a server that hides the ref refuses it before it looks at `--atomic`, and lets the branch through.
+    A run that has not armed does so in a separate push. Arming in the same push as the branch is unsafe: a
+    server that hides the ref refuses it before it considers `--atomic`, and lets the branch through.
     """
 
     def move() -> RefMove:
         fence = arm(repository, remote, run, store)
-        return _move(fence, _raised(repository, run, fence, "pushes", store=fence.store))
+        return _move(fence, _new_fence(repository, run, fence, "pushes", store=fence.store))
 
     return Guard(check=lambda: check_fence(run, read_fence(repository, remote, run.lane), store), move=move)
 
 
 def owner_guard(lanes: LanesInGit, handle: str) -> Guard:
-    """The guard of a lane in git: its owner commit, which the store makes."""
+    """The guard of a lane in git: its owner commit, which the store creates."""
     path = str(lanes.objects).replace("\\", r"\\").replace('"', r"\"")
 
-    def touch() -> RefMove:
-        return lanes.touch(handle)
+    def move() -> RefMove:
+        return lanes.new_owner_commit(handle)
 
-    # To check, make a commit and do not push it. The path is quoted because it may contain a colon.
-    return Guard(check=touch, move=touch, environ={"GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{path}"'})
+    # The check creates a commit without pushing it. The path is quoted because it may contain a colon.
+    return Guard(check=move, move=move, environ={"GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{path}"'})
 
 
 def failed_push(remote: str, refusal: PushRefusal) -> GitFailed:
@@ -371,15 +373,15 @@ def failed_push(remote: str, refusal: PushRefusal) -> GitFailed:
 
 
 def hidden_refs(remote: str, ref: str) -> PushFailed:
-    """The error for a server that hides the refs in which Interlock keeps its state."""
+    """The error for a server that hides Interlock's refs."""
     return PushFailed(
         f"The remote {without_secrets(remote)!r} hides {ref}, so nothing can be kept there.",
         "Let the server show refs/interlock: see transfer.hideRefs, uploadpack.hideRefs, receive.hideRefs.",
     )
 
 
-def _raised(
-    repository: Repository,
+def _new_fence(
+    repository: GitRepository,
     run: LaneRun,
     fence: Fence | None,
     verb: str,
@@ -398,11 +400,11 @@ def _raised(
         "agent": run.agent,
         "since": since,
         "at": now,
-        "mark": run.mark,
+        "mark": run.handle_digest,
         **({"store": store} if store else {}),
         **({"kept": kept} if kept else {}),
     }
-    # Else a child of the last commit, because some servers accept only a fast-forward.
+    # Otherwise a child of the last commit, because some servers accept only a fast-forward.
     oid = repository.commit_json(
         document,
         subject=f"run {run.number} of {run.agent} {verb}",
@@ -414,7 +416,7 @@ def _raised(
         run=run.number,
         agent=run.agent,
         since=since,
-        mark=run.mark,
+        handle_digest=run.handle_digest,
         store=store,
         kept=kept,
     )

@@ -1,12 +1,11 @@
 """The fenced push: one atomic push of the branch and the guarding ref, retried if others pushed first.
 
-When it returns, the remote's branch was seen to have the commit. If this push put it there, the guarding ref
-moved with it, and the run held the lane in that moment.
-When it raises `LeaseLost`, neither has moved. If others pushed first, the own commits are rebased and the
-push is tried again; a conflict leaves the working tree as it was. What others removed from the branch by a
-forced push is not brought back.
+When it returns, the remote's branch was seen with the commit. If this push put it there, the guarding ref
+moved with it, and the run held the lane at that moment. When it raises `LeaseLost`, neither has moved. If
+others pushed first, our commits are rebased and the push is retried. A conflict leaves the working tree
+unchanged. Commits that others removed from the branch by a forced push are not restored.
 
-Not promised: anything after the push. The run may lose its lane in the next moment.
+Not promised: that the run keeps its lane after the push.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from interlock.git.plumbing import check_remote
 from interlock.git.refusals import FINAL, PushRefusal, RefMove, RefusalKind, without_secrets
 from interlock.push.fence import Guard, failed_push
 
-#: The waits before each retry, and the share by which each is randomly longer or shorter.
+#: The wait before each retry, and the share of jitter.
 RETRY_AFTER_S = (1.0, 2.0, 4.0, 8.0, 16.0)
 RETRY_SPREAD = 0.25
-#: For one fetch or push of the branch, with the user's own hooks: they may run tests.
+#: The timeout for one fetch or push of the branch, with the user's hooks: they may run tests.
 TRANSFER_TIMEOUT_S = 1_800.0
-#: How often in a row the run's own renewals may move the guarding ref during a push.
+#: How often in a row our own renewals may move the guarding ref during a push.
 OWN_MOVES_MAX = 5
 
-#: How often to look again after a push if the remote cannot be read.
+#: How often to look again after a push if the remote is unreachable.
 LOOKS_MAX = 2
 
 #: Others moved the branch first.
@@ -43,14 +42,14 @@ class Pushed(Record):
 
     remote: str
     branch: str
-    #: The tip of the branch now.
+    #: The tip of the branch after the push.
     commit: str
-    #: False: the branch had it already.
+    #: False: the branch already had the commit.
     moved: bool
-    #: Whether the own commits were rebased first.
+    #: Whether our commits were rebased first.
     rebased: bool
     attempts: int
-    #: Whether the git server would have refused it, had the run lost its lane.
+    #: Whether the git server would have refused the push if the run had lost its lane.
     fenced: bool
 
 
@@ -75,16 +74,16 @@ class FencedPush:
         self._ref = f"refs/heads/{branch}"
         self._renew, self._tell, self._sleep, self._spread = renew, tell, sleep, spread
         self._head, self._moved, self._attempts, self._fenced = "", False, 0, False
-        #: Where the branch was at each look.
+        #: The tips of the branch at each look.
         self._seen: set[str] = set()
 
     def run(self) -> Pushed:
-        """Push, or raise with nothing moved and nothing half done."""
+        """Push, or raise without having moved any ref."""
         first_head = self._checkout.head()
         retries = 0
         while (refusal := self._try()) is not None:
             if retries == len(RETRY_AFTER_S):
-                raise self._given_up(refusal)
+                raise self._failure(refusal)
             pause_s = RETRY_AFTER_S[retries] * self._spread(1 - RETRY_SPREAD, 1 + RETRY_SPREAD)
             retries += 1
             self._tell(f"{self._why(refusal)} Retry {retries} of {len(RETRY_AFTER_S)} in {pause_s:.1f} s.")
@@ -100,21 +99,22 @@ class FencedPush:
         )
 
     def _try(self) -> PushRefusal | None:
-        """Push, and push again at once if only our own renewal interfered; the refusal if others did."""
+        """Push, and retry at once if only our own renewal interfered. Returns the refusal if others did."""
         self._renew()
         for _ in range(OWN_MOVES_MAX):
             refusal, only_guard_moved = self._attempt()
             if not only_guard_moved:
                 break
-            # The guarding ref moved: by our own renewal, or by another run, which the next move() finds out.
+            # The guarding ref was moved by our own renewal or by another run. The next move() finds out
+            # which.
         return refusal
 
     def _attempt(self) -> tuple[PushRefusal | None, bool]:
-        """Look, rebase if others were faster, push. The flag: only the guarding ref was in the way."""
+        """Look, rebase if others were faster, push. The flag: only the guarding ref was stale."""
         guarding = [move] if (move := self._guard.move()) is not None else []
         self._fenced = bool(guarding)
         tip = self._look(guarding).get(self._ref)
-        self._head = self._on_top_of(tip)
+        self._head = self._rebased_on(tip)
         if self._head == tip:
             return None, False
         moves = [RefMove(ref=self._ref, old_oid=tip, new_oid=self._head), *guarding]
@@ -123,7 +123,7 @@ class FencedPush:
             self._remote, moves, hooks=True, environ=self._guard.environ, timeout_s=TRANSFER_TIMEOUT_S
         )
         now = self._look_patiently(guarding)
-        if self._holds(now, moves if refusal is not None else moves[:1]):
+        if self._is_pushed(now, moves if refusal is not None else moves[:1]):
             self._moved = True  # if it was refused, only the answer was lost
             return None, False
         if refusal is None:
@@ -133,17 +133,17 @@ class FencedPush:
                 "Look at the remote and at git's configuration; your commits are safe in this clone.",
             )
         if refusal.kind in FINAL:
-            if self._holds(now, moves[:1]):
+            if self._is_pushed(now, moves[:1]):
                 raise PushFailed(
                     f"The server moved {self._branch} without its guard: {refusal.detail}.",
-                    "Nothing refuses a late push there. Let it accept refs/interlock/*, then arm again.",
+                    "Stale pushes are not refused there. Let it accept refs/interlock/*, then arm again.",
                 )
             raise failed_push(self._remote, refusal)
         guard_moved = any(now.get(move.ref) != move.old_oid for move in guarding)
         return refusal, guard_moved and now.get(self._ref) == tip
 
-    def _holds(self, now: dict[str, str], moves: Sequence[RefMove]) -> bool:
-        """Whether every ref has its new commit, at its tip or below what came since."""
+    def _is_pushed(self, now: dict[str, str], moves: Sequence[RefMove]) -> bool:
+        """Whether every ref has its new commit, at its tip or below later commits."""
         missing = [move for move in moves if now.get(move.ref) != move.new_oid]
         if any(move.ref not in now for move in missing):
             return False
@@ -152,7 +152,7 @@ class FencedPush:
         return all(self._repository.is_ancestor(m.new_oid or "", now[m.ref]) for m in missing)
 
     def _look_patiently(self, guarding: list[RefMove]) -> dict[str, str]:
-        """The refs after a push: only they tell whether it arrived, so look more than once."""
+        """The refs after a push: only they tell whether it arrived, so the read is retried."""
         for pause_s in RETRY_AFTER_S[:LOOKS_MAX]:
             with contextlib.suppress(RemoteUnavailable):
                 return self._look(guarding)
@@ -160,7 +160,7 @@ class FencedPush:
         return self._look(guarding)
 
     def _look(self, guarding: list[RefMove]) -> dict[str, str]:
-        """The refs of this push on the remote now."""
+        """The current refs of this push on the remote."""
         now = self._repository.ls_remote(self._remote, self._ref, *(move.ref for move in guarding))
         for move in guarding:
             if move.old_oid is not None and move.ref not in now:
@@ -176,7 +176,7 @@ class FencedPush:
             return f"Others pushed to {self._branch} first."
         return f"The push failed: {refusal.detail}."
 
-    def _given_up(self, refusal: PushRefusal) -> GitFailed:
+    def _failure(self, refusal: PushRefusal) -> GitFailed:
         if refusal.kind in _OVERTAKEN:
             return PushFailed(
                 f"Others pushed to {self._branch} first, {self._attempts} times in a row.",
@@ -184,8 +184,8 @@ class FencedPush:
             )
         return failed_push(self._remote, refusal)
 
-    def _on_top_of(self, tip: str | None) -> str:
-        """The commit to push: the checked-out one, rebased if the branch has others."""
+    def _rebased_on(self, tip: str | None) -> str:
+        """The commit to push: the checked-out one, rebased if the branch has new commits."""
         if tip is not None:
             if not self._repository.has(tip):
                 self._repository.fetch(self._remote, self._ref, timeout_s=TRANSFER_TIMEOUT_S)

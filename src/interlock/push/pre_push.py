@@ -1,6 +1,6 @@
 """The `pre-push` hook of a clone: it stops a plain `git push` of a run that lost its lease.
 
-A seat belt, not a lock: `git push --no-verify` skips it, and a lease can be lost a moment after the check.
+It is a safeguard, not a lock: `git push --no-verify` skips it, and a lease can be lost right after the check.
 The server itself enforces only `interlock push`, which this hook lets through.
 """
 
@@ -14,17 +14,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from interlock.core.errors import GitFailed
-from interlock.git.plumbing import Repository
+from interlock.git.plumbing import GitRepository
 from interlock.settings.places import inside
 
-#: The name of a hook that was there before; it still runs, after ours.
+#: The new name of a hook that was there before. It still runs, after ours.
 KEPT_NAME = "pre-push.before-interlock"
 _MARK = "# Installed by `interlock push --install-hook`."
 _STATE_REFS = "refs/interlock/"
 
 
-def install(repository: Repository) -> Path:
-    """Install the hook, and keep one that is there already. Repeating it changes nothing."""
+def install(repository: GitRepository) -> Path:
+    """Install the hook, and keep an existing one. It is idempotent."""
     path = _place(repository)
     kept, fresh = path.with_name(KEPT_NAME), path.with_name(f"{path.name}.{os.getpid()}")
     made = [fresh]
@@ -38,7 +38,7 @@ def install(repository: Repository) -> Path:
                     "Merge both into one file and remove the other; then install again.",
                 )
             made.append(kept)
-            shutil.copy2(path, kept, follow_symlinks=False)  # copied, so that there is always a hook
+            shutil.copy2(path, kept, follow_symlinks=False)  # not moved, so that there is always a hook
         with fresh.open("x") as file:
             file.write(_script())
         fresh.chmod(0o755)
@@ -50,8 +50,8 @@ def install(repository: Repository) -> Path:
     return path
 
 
-def uninstall(repository: Repository) -> Path | None:
-    """Remove the hook and restore the one that was there; None if ours is not installed."""
+def uninstall(repository: GitRepository) -> Path | None:
+    """Remove the hook and restore the previous one; None if ours is not installed."""
     path = _place(repository)
     if not _is_ours(path):
         return None
@@ -67,17 +67,17 @@ def uninstall(repository: Repository) -> Path | None:
 
 
 def needs_no_check(lines: Iterable[str]) -> bool:
-    """Whether a push, described by git in these lines, is fenced or moves only refs of Interlock."""
+    """Whether the push in these lines from git is fenced or moves only refs of Interlock."""
     refs = [words[2] for line in lines if len(words := line.split()) == 4]
     ours = [ref.startswith(_STATE_REFS) for ref in refs]
     return any(ref.startswith((f"{_STATE_REFS}fence/", f"{_STATE_REFS}owner/")) for ref in refs) or all(ours)
 
 
-def _place(repository: Repository) -> Path:
-    """The file that git runs: below core.hooksPath if set, else in the clone, for all its worktrees."""
+def _place(repository: GitRepository) -> Path:
+    """The file that git runs: below core.hooksPath if set, else in the clone for all its worktrees."""
     top = repository.run("rev-parse", "--show-toplevel")
     base = Path(top.out.strip()) if not top.code else repository.directory
-    hooks = base / Repository(base).text("rev-parse", "--git-path", "hooks")
+    hooks = base / GitRepository(base).text("rev-parse", "--git-path", "hooks")
     inside(base, hooks / KEPT_NAME)
     return inside(base, hooks / "pre-push")
 
@@ -89,7 +89,7 @@ def _is_ours(path: Path) -> bool:
         return False
 
 
-def _check_untracked(repository: Repository, path: Path) -> None:
+def _check_untracked(repository: GitRepository, path: Path) -> None:
     if repository.run("ls-files", "--error-unmatch", "--", str(path)).code == 0:
         raise GitFailed(
             f"{path} belongs to the repository, so Interlock does not replace it.",
@@ -98,7 +98,7 @@ def _check_untracked(repository: Repository, path: Path) -> None:
 
 
 def _command() -> str:
-    # -P: do not import a directory of the repository that happens to be called interlock.
+    # -P: do not import a directory named interlock in the repository.
     return f"{shlex.quote(sys.executable)} -P -m interlock push --pre-push"
 
 

@@ -1,7 +1,7 @@
-"""The run that pushes: what the store knows of it or, if the store cannot be reached, its environment.
+"""The run that pushes, from the store or, if the store is unreachable, from its environment.
 
 Two checks protect a branch. First the store: a refused renewal ends the push. Then git: the guard decides. If
-the store cannot be reached, git decides alone, and the user gets a warning.
+the store is unreachable, git decides alone, and the user gets a warning.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, cast
 
 from interlock.core.errors import InvalidInput, Refusal, StoreBusy, StoreUnavailable
-from interlock.git.plumbing import Repository
+from interlock.git.plumbing import GitRepository
 from interlock.push.fence import Fence, Guard, LaneRun, LanesInGit, arm, fence_guard, owner_guard
 from interlock.service.contract import Report
 
 if TYPE_CHECKING:
     from interlock.service.contract import LaneService, Service
-    from interlock.service.itemview import ItemView
+    from interlock.service.item_view import ItemView
 
 
 class PushingRun(AbstractContextManager["PushingRun"]):
-    """One run; `lanes` opens its store. Without a run nothing is asked, and nothing guards the push.
+    """One run; `lanes` opens its store. Without a run, the store is not asked and the push is not fenced.
 
-    A store in git (`in_git`) guards the push itself: without it there is no push.
+    A store in git (`in_git`) guards the push itself: if it is unreachable, the push fails.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class PushingRun(AbstractContextManager["PushingRun"]):
         if self._store is not None:
             self._store.close()
 
-    def guard(self, repository: Repository, remote: str) -> Guard:
+    def guard(self, repository: GitRepository, remote: str) -> Guard:
         """The guard of this run's pushes to `remote`. `LeaseLost` if the store refuses to renew."""
         if not self._handle:
             self._tell("There is no run, so this push is not fenced.")
@@ -56,11 +56,11 @@ class PushingRun(AbstractContextManager["PushingRun"]):
         run = self._lane_run(self._renewed())
         return Guard() if run is None else fence_guard(repository, remote, run, self._database)
 
-    def arm(self, repository: Repository, remote: str) -> Fence | None:
-        """Shut out the earlier runs of the lane; None if the lane needs no fence for that."""
+    def arm(self, repository: GitRepository, remote: str) -> Fence | None:
+        """Fence off the earlier runs of the lane; None if the lane needs no fence for that."""
         if not self._handle:
             raise InvalidInput(
-                "There is no run to arm.", "Pass --run HANDLE from interlock next, or set INTERLOCK_RUN."
+                "--run is missing.", "Pass --run HANDLE from interlock next, or set INTERLOCK_RUN."
             )
         if self._in_git:
             self.guard(repository, remote).check()
@@ -70,28 +70,31 @@ class PushingRun(AbstractContextManager["PushingRun"]):
 
     @property
     def _database(self) -> Service | None:
-        """The store that the lane is in; None if it cannot be reached."""
+        """The store of the lane; None if it is unreachable."""
         return cast("Service", self._store) if self._store is not None and not self._away else None
 
     def renew(self) -> None:
-        """Renew the lease; `LeaseLost` if the store refuses. Warns once if the store cannot be reached."""
+        """Renew the lease; raises `LeaseLost` if the store refuses. Warns once if the store is
+        unreachable."""
         if self._handle and not self._in_git:  # in git, the push itself renews
             self._renewed()
 
     def _renewed(self) -> ItemView | None:
-        """The run's item; None if the store cannot be reached. It is not waited for a second time."""
+        """The run's item; None if the store is unreachable. A second call does not wait for the store."""
         if self._away:
             return None
         try:
             self._store = self._store or self._lanes()
             (answer,) = self._store.renew([Report(run=self._handle)])
         except (StoreUnavailable, StoreBusy) as error:
-            self._tell(f"The store cannot be reached: {error.sentence} The fence in git decides alone.")
+            self._tell(f"The store cannot be reached: {error.sentence} Only the fence in git is checked.")
             self._away = True
             return None
         if answer.refusal is not None:
             refused = answer.refusal
-            raise Refusal(code=refused.code, sentence=refused.message, hint=refused.hint).error()
+            raise Refusal(
+                code=refused.code, sentence=refused.message, hint=refused.hint, cures=refused.cures
+            ).error()
         return answer.item
 
     def _lane_run(self, item: ItemView | None) -> LaneRun | None:

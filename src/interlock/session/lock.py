@@ -1,22 +1,22 @@
 """Session locks: one process of this host at a time works on the session of an issue or pull request.
 
-`.interlock/locks/<number>.lock` names the holder in JSON; an OS lock on that file (flock) shows *that* it is
-held. The system releases the OS lock when the holder dies, however it dies, so no lock is ever broken because
-of its age or its process number, which the system uses again. An unreadable file counts as held while its OS
-lock is held, else it is replaced.
+`.interlock/locks/<number>.lock` names the holder in JSON. An OS lock on that file (flock) shows *that* it is
+held. The system releases the OS lock on any death of the holder. So no lock is ever broken because of its age
+or its process number, which the system reuses. An unreadable file counts as held while its OS lock is held;
+otherwise it is replaced.
 
 Every change is made under a short lock on the directory. Otherwise a process that unlinks a file could unlink
-that of the next holder, made between its look and its unlink.
+the file of the next holder, if that was created between its look and its unlink.
 
-While it is held, the file has a second name, `.<number>.held`, under which it is made. If somebody moves,
-removes or replaces the first one, at whatever moment, the lock is still found there, and nobody else gets it.
-A file system without hard links has only the first name.
+While it is held, the file has a second name, `.<number>.held`, under which it is created. If the first name
+is moved, removed or replaced, the lock is still found under the second, and no other process gets it. On a
+file system without hard links it has only the first name.
 
-We take the OS lock ourselves, without a library: other processes inherit its descriptor (the command that
-runs under it, the keeper that holds it for a shell), and a file system without such locks is refused.
+We take the OS lock ourselves, without a library. Other processes inherit its descriptor: the command that
+runs under it, or the process that holds it for a shell. A file system without such locks is refused.
 
-Not promised: anything between hosts. Runners of hosted CI share no disk; use a lane there
-(`interlock hold`). Nor anything against a person who deletes the whole directory of a holder.
+Not promised: exclusion between hosts. Runners of hosted CI share no disk; use a lane there
+(`interlock hold`). Also not promised: protection from a person who deletes the whole directory of a holder.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from typing import Self
 
 from interlock.core.errors import Held, InterlockError, InvalidInput
 from interlock.core.names import check_name
-from interlock.session import keeper
+from interlock.session import lock_holder
 from interlock.session.lockfile import (
     LockView,
     check_only_name,
     free,
     is_name_of,
-    name_also,
     open_lock,
     opened,
+    publish,
     status_of,
     take,
     unlink,
@@ -54,7 +54,7 @@ from interlock.session.lockfile import (
 )
 from interlock.settings.places import DIRECTORY, inside, make_home
 
-#: How long to wait for the directory's lock. Its holder needs a fraction of this, unless it is stopped.
+#: How long to wait for the directory's lock. Its holder needs a fraction of this, unless it is suspended.
 GUARD_WAIT_S, GUARD_LOOK_S = 5.0, 0.005
 NUMBER_MAX = 10**15
 _NAME = re.compile(r"([1-9][0-9]{0,14})\.lock|\.([1-9][0-9]{0,14})\.held", re.ASCII)
@@ -78,10 +78,10 @@ class SessionLocks:
         path, second = self.names(number)
         check_name("run id", run_id)
         self._make()
-        with self._guarded(), contextlib.ExitStack() as undo:
+        with self._directory_locked(), contextlib.ExitStack() as undo:
             if (status := self._held(number)) is not None:
                 raise _locked(status)
-            unlink(second)  # of a holder that died
+            unlink(second)  # left by a holder that died
             with opened(path) as left:
                 if left is not None:
                     check_only_name(path, left)
@@ -93,7 +93,7 @@ class SessionLocks:
             take(lock)
             held = SessionLock(self, number, run_id, lock)
             held.sign(os.getpid())
-            if not name_also(second, path, lock):
+            if not publish(second, path, lock):
                 raise InterlockError(
                     f"{path} was deleted while it was locked.",
                     "Nothing was locked. Stop the process that deletes files there, and try again.",
@@ -102,21 +102,21 @@ class SessionLocks:
         return held
 
     def unlock(self, number: int, run_id: str) -> bool:
-        """Release a run's lock, whichever process keeps it; false if nobody held it.
+        """Release a run's lock, held by any process; false if it was not held.
 
-        Raises `Held` if it is another run's, or if the file does not name its run.
+        Raises `Held` if another run holds it, or if the file does not name its run.
         """
         path = self.path(number)
         check_name("run id", run_id)
         if not any(map(os.path.lexists, self.names(number))):
             return False
-        with self._guarded():
+        with self._directory_locked():
             if (status := self._held(number)) is not None and status.run_id != run_id:
                 raise _locked(status)
-            # The keeper then holds a lock on a file without a name, which excludes nobody.
-            unlink(self._second(number))
+            # The holder then locks a file without a name, which excludes no process.
+            unlink(self._held_path(number))
             if status is not None and status.problem is not None:
-                return True  # what is at its place now is not ours
+                return True  # the file in its place now is not ours
             with opened(path) as lock:
                 if lock is None:
                     return False
@@ -128,27 +128,27 @@ class SessionLocks:
 
     def forget(self, lock: SessionLock) -> None:
         """Remove the file of a lock that is about to be released."""
-        with self._guarded():
+        with self._directory_locked():
             for name in self.names(lock.number):
                 if is_name_of(name, lock.descriptor):
                     unlink(name)
 
     def clean(self) -> list[int]:
-        """Remove the files that nobody holds; returns their numbers."""
+        """Remove stale files; returns their numbers."""
         removed = []
         if self.directory.is_dir():
-            with self._guarded():
+            with self._directory_locked():
                 for number in self._numbers():
-                    # What is not a lock file, or cannot be removed, stays; `status` shows it.
+                    # Anything that is not a lock file or cannot be removed stays; `status` shows it.
                     with contextlib.suppress(InterlockError):
                         if self._held(number) is None and self._remove(number):
                             removed.append(number)
         return removed
 
     def _remove(self, number: int) -> bool:
-        """Remove the names of a lock that nobody holds under its second name."""
-        left = os.path.lexists(self._second(number))
-        unlink(self._second(number))
+        """Remove the names of a lock that is not held under its second name."""
+        left = os.path.lexists(self._held_path(number))
+        unlink(self._held_path(number))
         with opened(self.path(number)) as lock:
             if lock is None or not take(lock):
                 return left and lock is None
@@ -156,31 +156,31 @@ class SessionLocks:
             return True
 
     def status(self, only: int | None = None) -> list[LockView]:
-        """All lock files, or only that of one session; lowest number first."""
+        """All lock files, or only the file of one session; lowest number first."""
         found = []
         if only is not None:
-            self.path(only)  # refuses what is no number
+            self.path(only)  # refuses an invalid number
         if self.directory.is_dir():
-            with self._guarded():
+            with self._directory_locked():
                 for number in self._numbers():
                     if only not in (None, number):
                         continue
                     try:
-                        if (status := self._held(number) or self._lying(number)) is not None:
+                        if (status := self._held(number) or self._lock_at_path(number)) is not None:
                             found.append(status)
                     except InterlockError as error:  # one file must not hide the others
                         found.append(unread(number, problem=error.sentence))
         return found
 
     def names(self, number: int) -> tuple[Path, Path]:
-        """The names of a held lock: that of its file, and the second one."""
-        return self.path(number), self._second(number)
+        """The two names of a held lock: its file, and the second one."""
+        return self.path(number), self._held_path(number)
 
-    def _second(self, number: int) -> Path:
+    def _held_path(self, number: int) -> Path:
         return self.directory / f".{number}.held"
 
     def _held(self, number: int) -> LockView | None:
-        """Who holds the lock under its second name, wherever the first one is now."""
+        """The lock that is held under its second name, wherever its first one is now."""
         path, second = self.names(number)
         with opened(second) as lock:
             if lock is None or take(lock):
@@ -190,8 +190,8 @@ class SessionLocks:
                 return status
             return replace(status, problem=f"{path} was moved, removed or replaced while it is held.")
 
-    def _lying(self, number: int) -> LockView | None:
-        """The lock whose file lies there, held or not."""
+    def _lock_at_path(self, number: int) -> LockView | None:
+        """The lock whose file has the first name, held or not."""
         with opened(self.path(number)) as lock:
             return None if lock is None else status_of(number, lock, held=not take(lock))
 
@@ -215,12 +215,12 @@ class SessionLocks:
             self.directory.mkdir(parents=self._home is None, exist_ok=True)
         except OSError as error:
             raise InterlockError(
-                f"{self.directory} cannot be made: {error.strerror}.",
+                f"{self.directory} cannot be created: {error.strerror}.",
                 "Fix the permissions of the directory.",
             ) from None
 
     @contextlib.contextmanager
-    def _guarded(self) -> Iterator[None]:
+    def _directory_locked(self) -> Iterator[None]:
         """Lock the directory for the length of the block."""
         guard = open_lock(self.directory / ".guard", os.O_CREAT)
         try:
@@ -274,7 +274,7 @@ class SessionLock:
             ) from None
 
     def release(self) -> None:
-        """Release the lock and remove the file, unless somebody unlocked it already."""
+        """Release the lock and remove the file, unless it was unlocked already."""
         try:
             if not self.taken:
                 self._locks.forget(self)
@@ -283,14 +283,14 @@ class SessionLock:
 
     @property
     def taken(self) -> bool:
-        """Whether the file is not ours any more: somebody unlocked it for our run."""
+        """Whether the file is not ours any more: it was unlocked for our run."""
         return not any(is_name_of(name, self.descriptor) for name in self._locks.names(self.number))
 
 
 def lock_until(locks: SessionLocks, number: int, run_id: str, pid: int) -> int:
-    """Lock a session until `pid` has ended or somebody unlocks it; returns the number of the keeper.
+    """Lock a session until `pid` has ended or it is unlocked; returns the number of the holder.
 
-    If it is already kept for the same run and the same process, nothing is done. The same run alone is not
+    If it is already kept for the same run and process, the call does nothing. The same run alone is not
     enough: several jobs of one run may be on this host.
     """
     try:
@@ -301,14 +301,14 @@ def lock_until(locks: SessionLocks, number: int, run_id: str, pid: int) -> int:
                 return view.pid
         raise
     try:
-        return _kept(lock, _watched(pid), pid)
+        return _start_holder(lock, _open_process(pid), pid)
     except BaseException:
         lock.release()
         raise
 
 
-def _watched(pid: int) -> int:
-    """A pidfd, or -1 where the system has none."""
+def _open_process(pid: int) -> int:
+    """A pidfd, or -1 if the system does not support them."""
     try:
         if pid > 0 and hasattr(os, "pidfd_open"):
             return os.pidfd_open(pid)
@@ -322,10 +322,10 @@ def _watched(pid: int) -> int:
     raise InvalidInput(f"There is no process {pid}.", "Name one that lives as long as the lock.")
 
 
-def _kept(lock: SessionLock, watched: int, pid: int) -> int:
+def _start_holder(lock: SessionLock, watched: int, pid: int) -> int:
     inherited = [fd for fd in (lock.descriptor, watched) if fd >= 0]
     process = subprocess.Popen(
-        [sys.executable, "-I", "-S", keeper.__file__, *map(str, (lock.descriptor, watched, pid))],
+        [sys.executable, "-I", "-S", lock_holder.__file__, *map(str, (lock.descriptor, watched, pid))],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -334,15 +334,15 @@ def _kept(lock: SessionLock, watched: int, pid: int) -> int:
         start_new_session=True,
     )
     lock.sign(process.pid, until_pid=pid)
-    process.returncode = 0  # nobody waits for it
+    process.returncode = 0  # no parent waits for it
     for descriptor in inherited:
         os.close(descriptor)
     return process.pid
 
 
 def run_under(lock: SessionLock, command: Sequence[str]) -> int:
-    """Run a command that holds the lock too, so that it is free only when no process of the command is left;
-    returns the exit code."""
+    """Run a command that inherits the lock; returns the exit code. The lock is free only when no process of
+    the command is left."""
     from interlock.process.command import SupervisedCommand  # noqa: PLC0415  (only where a command runs)
     from interlock.process.ladder import Ladder  # noqa: PLC0415
     from interlock.process.signals import Signals  # noqa: PLC0415

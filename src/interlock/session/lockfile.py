@@ -1,6 +1,6 @@
-"""The file of a session lock: opening, locking and reading it, and nothing else in its place.
+"""The file of a session lock: opens, locks and reads it.
 
-The file may be damaged, or something other than a file: a view says so in one sentence.
+The file may be damaged, or something other than a file may be in its place: a view says so in one sentence.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from interlock.process.smallfile import an_object, check_plain
 
 CONTENT_MAX_BYTES = 4096
 PID_MAX = 2**31
-#: How file systems refuse hard links.
+#: The errors of file systems that refuse hard links.
 _NO_HARD_LINKS = (errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-#: No lock was taken outside these years, and the first and last year do not exist in every time zone.
+#: The years of valid locks. The first and last years of the calendar do not exist in every time zone.
 _YEARS = range(1970, 9999)
 _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -33,18 +33,18 @@ class LockView:
 
     number: int
     held: bool
-    #: From the file; null if it cannot be read.
+    #: From the file; null if it is unreadable.
     run_id: str | None
     acquired_at: datetime | None
     pid: int | None
-    #: The process for which another keeps the lock; it is free when that process ends.
+    #: The process that the lock is kept for. The lock is free when that process ends.
     until_pid: int | None
-    #: What is wrong with the file: something else is in its place, or it was moved while held; else null.
+    #: The problem with the file: something else is in its place, or it was moved while held; else null.
     problem: str | None = None
 
 
 def open_lock(path: Path, flags: int = 0) -> int:
-    """Open a lock file and nothing else: follows no link, waits for no writer."""
+    """Open a lock file, but nothing else in its place: it follows no link and waits for no writer."""
     try:
         with contextlib.suppress(FileNotFoundError):
             check_plain(path.lstat())
@@ -63,7 +63,7 @@ def open_lock(path: Path, flags: int = 0) -> int:
 
 
 def unlink(path: Path) -> None:
-    """Remove a lock file, which may be gone already."""
+    """Remove a lock file, which may already be gone."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -73,14 +73,14 @@ def unlink(path: Path) -> None:
 
 
 def free(lock: int) -> None:
-    """Release an OS lock for all processes that inherited it, also for daemons that a command left."""
-    with contextlib.suppress(OSError):  # the file system has no locks
+    """Release an OS lock for all processes that inherited it, also for daemons left by a command."""
+    with contextlib.suppress(OSError):  # the file system does not support locks
         fcntl.flock(lock, fcntl.LOCK_UN)
     os.close(lock)
 
 
 def take(lock: int) -> bool:
-    """Take the OS lock; false if another has it."""
+    """Take the OS lock; false if another process holds it."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -101,11 +101,11 @@ def is_name_of(path: Path, lock: int) -> bool:
         return False
 
 
-def name_also(held: Path, path: Path, lock: int) -> bool:
-    """Give a locked file its public name too, or only that one where a file system has no hard links.
+def publish(held: Path, path: Path, lock: int) -> bool:
+    """Give a locked file its public name too, or only that name on a file system without hard links.
 
-    False if no name leads to the file by then. A file without a name excludes nobody: the next process makes
-    a new one.
+    False if no name leads to the file any more. A file without a name excludes no process: the next one
+    creates a new file.
     """
     try:
         unlink(path)
@@ -113,7 +113,7 @@ def name_also(held: Path, path: Path, lock: int) -> bool:
     except OSError as error:
         if error.errno not in _NO_HARD_LINKS:
             raise InterlockError(
-                f"{path} cannot be made: {error.strerror}.", "Nothing was locked; try again."
+                f"{path} cannot be created: {error.strerror}.", "Nothing was locked; try again."
             ) from None
         with contextlib.suppress(FileNotFoundError):
             held.replace(path)
@@ -131,7 +131,7 @@ def check_only_name(path: Path, lock: int) -> None:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[int | None]:
-    """A lock file, or None if it is gone; raises if something else is in its place."""
+    """A lock file, or None if it is missing; raises if something else is in its place."""
     try:
         lock = open_lock(path)
     except InterlockError as error:

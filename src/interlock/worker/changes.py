@@ -1,14 +1,14 @@
-"""What a work tree has that a commit does not: contents on disk and in the index, path by path.
+"""Finds what a work tree has and a commit lacks: contents on disk and in the index, path by path.
 
-No path is asked of `git status`: settings, index bits and filters decide there what is shown. Instead every
-file on disk is compared with the commit by its bytes, and the bytes themselves are kept. Git's conversions
-(line ends, filters, LFS) are used only where a checkout gives the very same bytes back.
+`git status` is not used, as settings, index bits and filters decide what it shows. Instead the bytes of every
+file on disk are compared with the commit, and the bytes themselves are kept. Git's conversions (line ends,
+filters, LFS) are used only where a checkout restores exactly the same bytes.
 
-A path is accounted for if it is untouched, in the commit, ignored, or kept. Anything else is left out, by
-name: what git cannot keep, what is over the limits, mount points, and repositories inside, unless they are
-submodules in which everything is proven to be on their remotes.
+A path is accounted for if it is untouched, in the commit, ignored, or kept. Every other path is left out and
+named: a path that git cannot keep or that exceeds the limits, a mount point, and an inner repository, unless
+it is a submodule whose whole content is proven to be on its remotes.
 
-*Ignored* means ignored by the `.gitignore` files of a commit that is not the run's own, see `Scope.rules`.
+*Ignored* means ignored by the `.gitignore` files of a commit that is not the run's own: `ComparedTree.rules`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from interlock.core.errors import GitFailed
-from interlock.git.plumbing import LISTING_MAX_BYTES, Answer, Repository
+from interlock.git.plumbing import LISTING_MAX_BYTES, GitRepository, GitResult
 from interlock.worker.inventory import Baseline, Inventory, blob_id, link_target, take, tree_mode
 
 FILE_MAX_BYTES, TOTAL_MAX_BYTES, FILES_MAX = 50 << 20, 200 << 20, 20_000
 #: An entry of a tree: mode and id.
 Entry = tuple[int, str]
 GITLINK, LINK = 0o160000, 0o120000
-#: How a mount point is named among what is left out.
+#: The name of a mount point among the left out paths.
 MOUNTED = "(a mount point)"
 
 _TIMEOUT_S = 300.0
@@ -42,15 +42,15 @@ _STAGED = re.compile(r"(?P<tag>.) (?P<mode>\d+) (?P<oid>[0-9a-f]+) (?P<stage>\d)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
-    """A work tree, and what it is compared with."""
+class ComparedTree:
+    """A work tree, and the commits it is compared with."""
 
-    #: Its directory; None if that is gone, and only git's own is left.
+    #: Its directory; None if it is gone, and only git's own directory is left.
     path: Path | None
-    #: The repository whose objects it uses, and git's own directory for this work tree, if that is there.
+    #: The repository with its objects, and git's own directory for this work tree, if that exists.
     objects: Path
     git_dir: Path | None
-    #: The commit that is checked out, the one whose `.gitignore` files count, and others that are known.
+    #: The checked out commit, the commit whose `.gitignore` files count, and other known commits.
     commit: str
     rules: str
     known: Sequence[str] = ()
@@ -61,11 +61,11 @@ class Scope:
 
 @dataclass(slots=True, kw_only=True)
 class Changes:
-    """What is not in the commit."""
+    """The differences from the commit."""
 
-    #: Entries that differ; None for a path that was removed.
+    #: Different entries; None for a removed path.
     entries: dict[str, Entry | None] = field(default_factory=dict)
-    #: Contents that only the index has.
+    #: Contents that exist only in the index.
     staged: dict[str, Entry] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)
@@ -86,7 +86,7 @@ class _Staged:
     absent: bool
 
 
-def tree_of(store: Repository, commit: str) -> dict[str, Entry]:
+def tree_of(store: GitRepository, commit: str) -> dict[str, Entry]:
     """Every path of a commit."""
     listed = store.run(
         "ls-tree", "-r", "-z", "--full-tree", commit, timeout_s=_TIMEOUT_S, output_max_bytes=LISTING_MAX_BYTES
@@ -100,21 +100,21 @@ def tree_of(store: Repository, commit: str) -> dict[str, Entry]:
     return tree
 
 
-def find_changes(scope: Scope, *, keep: bool = True) -> Changes:
-    """What the work tree has that its commit does not; with `keep` the contents are in the object store."""
+def find_changes(scope: ComparedTree, *, keep: bool = True) -> Changes:
+    """Find what the work tree has and its commit lacks. With `keep`, the contents go to the object store."""
     return _Search(scope).changes(keep=keep)
 
 
 class _Search:
-    """One look at a work tree."""
+    """One search of a work tree."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: ComparedTree) -> None:
         self._scope = scope
-        self._store = Repository.exactly(scope.objects, scope.path)
+        self._store = GitRepository.at(scope.objects, scope.path)
         self._found = take(scope.path) if scope.path is not None else Inventory()
         self._path = scope.path or scope.objects
         self._tree = tree_of(self._store, scope.commit)
-        #: Trees of other commits that are known: their files are tracked, and their contents are safe.
+        #: Trees of other known commits: their files are tracked, and their contents are safe.
         self._others = [
             tree_of(self._store, oid) for oid in dict.fromkeys(scope.known) if oid != scope.commit
         ]
@@ -124,7 +124,7 @@ class _Search:
         self._tracked |= {path for tree in self._others for path in tree}
         self._links = {path for path, (mode, _) in self._tree.items() if mode == GITLINK}
         self._links |= {entry.path for entry in self._index if entry.mode == GITLINK}
-        #: Contents of each changed file as they are, before any conversion.
+        #: The contents of each changed file, before any conversion.
         self._raw: dict[str, str] = {}
 
     def changes(self, *, keep: bool) -> Changes:
@@ -155,7 +155,7 @@ class _Search:
         for path, status in self._found.files.items():
             if scope.baseline is not None and scope.baseline.untouched(path, status):
                 continue
-            if self._below_link(path):  # an index has no place for it beside the submodule
+            if self._below_link(path):  # an index cannot hold it beside the submodule
                 self._changes.left_out.append(path)
                 continue
             if status.st_size > FILE_MAX_BYTES and path not in self._tree:
@@ -193,7 +193,7 @@ class _Search:
         return tree_mode(status.st_mode)
 
     def _within_limits(self, paths: Sequence[str]) -> list[str]:
-        """The paths to keep, tracked ones first; those over the limits are left out."""
+        """The paths to keep, tracked ones first. Paths over the limits are left out."""
         kept: list[str] = []
         total = 0
         for path in sorted(paths, key=lambda path: (path not in self._tracked, path)):
@@ -206,7 +206,7 @@ class _Search:
         return kept
 
     def _keep(self, paths: Sequence[str], *, keep: bool) -> None:
-        """Give each path its entry: as git would commit it if a checkout restores the bytes, else raw."""
+        """Make the entry of each path: as git would commit it if a checkout restores the bytes, else raw."""
         plain = [path for path in paths if self._mode(path) != LINK]
         cleaned = self._restored({path: oid for path, oid in self._cleaned(plain) if oid != self._raw[path]})
         raw = [path for path in paths if path not in cleaned]
@@ -230,14 +230,14 @@ class _Search:
         return [*self._cleaned(paths[:middle]), *self._cleaned(paths[middle:])] if middle else []
 
     def _restored(self, cleaned: Mapping[str, str]) -> dict[str, str]:
-        """Those that a checkout turns into the bytes that are on disk."""
+        """The files for which a checkout restores the bytes on disk."""
         if not cleaned:
             return {}
         with _scratch(self._scope) as place:
             index = str(place / "index")
             lines = os.fsencode("".join(f"100644 {oid}\t{path}\0" for path, oid in cleaned.items()))
             self._git("update-index", "-z", "--index-info", stdin=lines, index=index)
-            # With a filter that fails, what it has not written is not restored.
+            # A failing filter does not restore the files that it has not written.
             self._git("checkout-index", "--all", "--quiet", f"--prefix={place}/made/", index=index)
             restored = {}
             for path, oid in cleaned.items():
@@ -247,7 +247,7 @@ class _Search:
             return restored
 
     def _write(self, paths: Iterable[str]) -> dict[str, str]:
-        """Put files and links into the object store as they are, in one pack; returns those read."""
+        """Put unconverted files and links into the object store, in one pack; returns the readable ones."""
         written = {}
         with tempfile.TemporaryFile() as stream:
             for path in paths:
@@ -269,8 +269,8 @@ class _Search:
             path: oid for (path, oid), kind in zip(written.items(), kinds, strict=False) if kind == "blob"
         }
 
-    def _git(self, *args: str, stdin: bytes = b"", index: str | None = None) -> Answer:
-        """Git at the work tree, with no index or one of its own."""
+    def _git(self, *args: str, stdin: bytes = b"", index: str | None = None) -> GitResult:
+        """Run git at the work tree, without an index or with its own."""
         environ = {"GIT_INDEX_FILE": index or os.devnull}
         return self._store.run(*args, stdin=stdin, environ=environ, timeout_s=_TIMEOUT_S)
 
@@ -280,7 +280,7 @@ class _Search:
         scope = self._scope
         if scope.git_dir is None or not (scope.git_dir / "index").exists():
             return []
-        listed = Repository.exactly(scope.git_dir, scope.path).run(
+        listed = GitRepository.at(scope.git_dir, scope.path).run(
             "ls-files", "-z", "-t", "--stage", timeout_s=_TIMEOUT_S, output_max_bytes=LISTING_MAX_BYTES
         )
         if listed.code:
@@ -300,12 +300,12 @@ class _Search:
         ]
 
     def _find_removed(self) -> None:
-        """Paths of the commit that were on disk and are not any more."""
+        """Find paths of the commit that are no longer on disk."""
         baseline, found = self._scope.baseline, self._found
         there = {entry.path for entry in self._index if not entry.absent}
         absent = {entry.path for entry in self._index if entry.absent}
         on_disk = {*found.files, *found.odd, *found.repositories, *found.mounted, *found.empty}
-        #: What could not be looked into may still be there.
+        #: Directories that could not be searched: their files may still exist.
         directories = (path + "/" for path in (*found.repositories, *found.mounted))
         hidden = tuple(name for name in (*found.odd, *directories) if name.endswith("/"))
         if self._scope.path is None or "/" in hidden or "./" in hidden:
@@ -316,12 +316,12 @@ class _Search:
                 self._changes.entries[path] = None
 
     def _find_staged(self) -> None:
-        """Contents that were staged, and then changed or removed on disk."""
+        """Find contents that were staged, and then changed or removed on disk."""
         for entry in self._index:
             kept = self._changes.entries.get(entry.path) or (0, "")
             same = (self._tree.get(entry.path), kept, *(tree.get(entry.path) for tree in self._others))
             known = {found[1] for found in same if found} | {self._raw.get(entry.path), *_EMPTY_BLOBS}
-            # The first stage of a conflict is the common ancestor: git's, not the agent's.
+            # The first stage of a conflict is the common ancestor, made by git, not by the agent.
             if entry.oid not in known and entry.mode != GITLINK and entry.stage != 1:
                 name = entry.path + (f"~stage{entry.stage}" if entry.stage else "")
                 self._changes.staged[name] = (entry.mode, entry.oid)
@@ -329,7 +329,8 @@ class _Search:
     # -- ignored files --------------------------------------------------------------------------------
 
     def _ignored(self, paths: Sequence[str]) -> set[str]:
-        """Those that the repository's own rules ignore: in a repository of its own that has nothing else."""
+        """The paths that the repository's own rules ignore, found in an empty repository with only these
+        rules."""
         if not paths:
             return set()
         rules = tree_of(self._store, self._scope.rules)
@@ -348,12 +349,14 @@ class _Search:
                 check("cat-file", blob)
                 target.write_bytes(blob.data)
             git_dir = place / ".git"
-            made = Repository(place).run("-c", "init.templateDir=", "init", "--quiet", "--bare", str(git_dir))
+            made = GitRepository(place).run(
+                "-c", "init.templateDir=", "init", "--quiet", "--bare", str(git_dir)
+            )
             check("init", made)
-            asked = Repository.exactly(git_dir, place).run(
+            asked = GitRepository.at(git_dir, place).run(
                 *("-c", "core.bare=false", "-c", f"core.excludesFile={os.devnull}", "check-ignore"),
                 *("--no-index", "-z", "--stdin"),
-                stdin=os.fsencode("".join(f"./{path}\0" for path in paths)),  # :x alone would mean something
+                stdin=os.fsencode("".join(f"./{path}\0" for path in paths)),  # :x alone would be a pathspec
                 timeout_s=_TIMEOUT_S,
                 output_max_bytes=LISTING_MAX_BYTES,
             )
@@ -364,7 +367,7 @@ class _Search:
     # -- submodules -----------------------------------------------------------------------------------
 
     def _look_into(self, path: str) -> None:
-        """A submodule: its commit if all of it is proven to be elsewhere, else it is left out."""
+        """Check a submodule: record its commit if all of it is proven to be elsewhere, else leave it out."""
         oid = self._proven(path)
         if oid is None:
             self._changes.left_out.append(path)
@@ -378,8 +381,8 @@ class _Search:
         if scope.git_dir is None or git_dir is None:
             return None
         if not git_dir.is_relative_to((scope.git_dir / "modules").resolve()):
-            return None  # a repository that somebody put in its place
-        head = Repository.exactly(git_dir, place).run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+            return None  # another repository in its place
+        head = GitRepository.at(git_dir, place).run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         if head.code or has_own_commits(git_dir, pinned=[oid for _, oid in self._links_known()]):
             return None
         oid = head.out.strip()
@@ -396,7 +399,7 @@ class _Search:
         return None if find_changes(inside, keep=False) else oid
 
     def _look_into_modules(self) -> None:
-        """Repositories of submodules, also of those that are not checked out any more."""
+        """Check the repositories of submodules, also of those that are no longer checked out."""
         modules = self._scope.git_dir / "modules" if self._scope.git_dir is not None else None
         if modules is None or self._changes.left_out or not modules.is_dir():
             return
@@ -413,7 +416,7 @@ class _Search:
 def has_own_commits(git_dir: Path, *, pinned: Sequence[str]) -> bool:
     """Whether a submodule's repository has a commit, perhaps stashed or dropped, that no remote has."""
     known = "".join(f"^{oid}\n" for oid in pinned)
-    found = Repository.exactly(git_dir).run(
+    found = GitRepository.at(git_dir).run(
         *("rev-list", "-n", "1", "--ignore-missing", "--single-worktree", "--all", "--reflog"),
         *("--not", "--remotes", "--not", "--stdin"),
         stdin=known,
@@ -441,19 +444,19 @@ def _names_rules(path: str) -> bool:
 
 
 def _quoted(path: bytes) -> bytes:
-    """A path as one line for git, which unquotes what begins with a quote."""
+    """A path as one line for git, which unquotes a path that begins with a quote."""
     if not re.search(rb'[\x00-\x1f"\\]', path):
         return path
     return b'"' + re.sub(rb'[\x00-\x1f"\\]', lambda found: b"\\%03o" % found[0][0], path) + b'"'
 
 
 @contextmanager
-def _scratch(scope: Scope) -> Iterator[Path]:
+def _scratch(scope: ComparedTree) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir=scope.scratch, prefix="scratch-") as name:
         yield Path(name)
 
 
-def check(command: str, answer: Answer) -> None:
-    """Raise unless git did it."""
+def check(command: str, answer: GitResult) -> None:
+    """Raise if git failed."""
     if answer.code:
         raise GitFailed(f"git {command} failed: {answer.complaint}.", "")

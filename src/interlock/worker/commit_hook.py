@@ -1,12 +1,12 @@
-"""The hook that names a run in the commits it makes in its worktree: `Interlock-Run: 7@STORE`.
+"""Installs the hook that adds the run's name to its commits: `Interlock-Run: 7@STORE`.
 
-The command of a run finds git's hooks in a directory of the run, by variables of its environment. Nothing in
-the clone changes. Each hook there runs the user's own of the same name, wherever git would have looked for it
-(`core.hooksPath`, husky, the clone), and decides as that does. Ours adds one line to the message, and never
-holds up a commit: what fails there leaves the message as it was.
+Variables in the environment of a run's command point git to hooks in a directory of the run. Nothing in the
+clone changes. Each hook there runs the user's own hook of the same name, wherever git would have found it
+(`core.hooksPath`, husky, the clone), and returns its result. Ours adds one line to the message and never
+blocks a commit: if it fails, the message is unchanged.
 
-Not promised: a commit of a program that drops its environment, or of git before 2.31. Rebased commits keep
-the lines that they have.
+Not promised: the line in a commit of a program that drops its environment, or of git before 2.31. Rebased
+commits keep their lines.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from interlock.core import trailers
-from interlock.git.plumbing import Repository
+from interlock.git.plumbing import GitRepository
 
-#: What git may run in a clone. Those in the second line run so often that they are only passed on if the user
-#: has one when the run begins.
+#: The hooks that git may run in a clone. Those in the second line run often, so they are only passed on if
+#: the user has one when the run begins.
 _HOOKS = (
     *("applypatch-msg", "commit-msg", "post-applypatch", "post-checkout", "post-commit", "post-merge"),
     *("post-rewrite", "pre-applypatch", "pre-auto-gc", "pre-commit", "pre-merge-commit", "pre-push"),
@@ -28,15 +28,15 @@ _HOOKS = (
 )
 _FREQUENT = ("post-index-change", "reference-transaction")
 _KEY = "core.hooksPath"
-#: With `false` in git's configuration of the clone no run names itself.
+#: With `false` in git's configuration of the clone, commits get no line.
 SETTING = "interlock.trailer"
 
 
 def install(directory: Path, worktree: Path, git_dir: Path, trailer: trailers.Trailer) -> None:
-    """Write the hooks of a run whose worktree has this directory of git's own."""
+    """Write the hooks of a run. `git_dir` is git's own directory for its worktree."""
     directory.mkdir()
     script = _script(directory, git_dir, trailer)
-    users = worktree / Repository(worktree).text("rev-parse", "--git-path", "hooks")
+    users = worktree / GitRepository(worktree).text("rev-parse", "--git-path", "hooks")
     for name in (*_HOOKS, *(each for each in _FREQUENT if (users / each).exists())):
         hook = directory / name
         hook.write_text(script)
@@ -44,7 +44,7 @@ def install(directory: Path, worktree: Path, git_dir: Path, trailer: trailers.Tr
 
 
 def variables(directory: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables with which git finds these hooks, on top of what is configured that way already."""
+    """The variables with which git finds these hooks, in addition to settings that already come this way."""
     n = int(environ.get("GIT_CONFIG_COUNT") or 0)
     return {
         "GIT_CONFIG_COUNT": str(n + 1),

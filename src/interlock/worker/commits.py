@@ -1,13 +1,13 @@
-"""Commits that only a worktree knows: those that its own git files name, and that nobody else has.
+"""Finds commits that only a worktree has: its own git files name them, and no other place has them.
 
-Git writes into the worktree's own directory what becomes of its HEAD: each commit, amended or dropped, the
-rest of a rebase, a merge, a bisection. So every id in those files counts. A commit is safe if it was there
-before the run, or if a remote of the clone has it now: it is asked, because tracking branches prove nothing.
-A remote whose address leads elsewhere than before the run proves nothing either. After a rebase the remote
-has the commit under another id, with the same author, message and change.
+Git records each step of HEAD in the worktree's own directory: each commit, amended or dropped, the rest of a
+rebase, a merge, a bisection. So every id in those files counts. A commit is safe if it existed before the
+run, or if a remote of the clone has it now. The remote is asked, because tracking branches prove nothing. A
+remote whose address leads elsewhere than before the run proves nothing either. After a rebase, the remote has
+the commit under another id, with the same author, message and change.
 
 The run's *own* commits are those that its HEAD's log does not show as checked out, reset to or fast-forwarded
-to: what others made is not handed on as its work.
+to. Commits of others are not passed on as its work.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 
 from interlock.core.errors import InterlockError
-from interlock.git.plumbing import LISTING_MAX_BYTES, Repository
+from interlock.git.plumbing import LISTING_MAX_BYTES, GitRepository
 from interlock.git.remotes import effective
 from interlock.process.smallfile import read_bytes
 from interlock.worker import mounts
@@ -30,9 +30,9 @@ from interlock.worker.inventory import Baseline
 from interlock.worker.rundirectory import Trace
 
 _OID = re.compile(rb"\b[0-9a-f]{40}(?:[0-9a-f]{24})?\b")
-#: The log of HEAD: old and new id, who and when, and why.
+#: A line of the log of HEAD: old and new id, author and time, and reason.
 _LOGGED = re.compile(rb"^[0-9a-f]+ (?P<new>[0-9a-f]+) [^\t\n]*(?:\t(?P<why>.*))?$", re.MULTILINE)
-#: HEAD came to a commit that was there already.
+#: Reasons for a move of HEAD to an existing commit.
 _ARRIVED = re.compile(
     rb"(checkout: moving from|reset: moving to|rebase.*\((start|finish|abort)\)|rebase finished"
     rb"|.*: Fast-forward$)"
@@ -40,10 +40,10 @@ _ARRIVED = re.compile(
 _MOVED = re.compile(rb"checkout: moving from (\S+) to (\S+)")
 _STASHED = re.compile(r"(?:WIP on|On) (\(no branch\)|[^:]+):")
 _FILE_MAX_BYTES = 64 << 20
-#: How long after a stash its reset may come.
+#: How long after a stash its reset may follow.
 _RESET_WITHIN_S = 10
 _NOT_SCANNED = ("modules", "objects")
-#: What git itself writes into the directory that it has for a worktree.
+#: The files that git itself writes into its directory for a worktree.
 _GITS = re.compile(
     r"HEAD|[A-Z_]+_(HEAD|MSG|EDITMSG|MODE|RR|AUTOSTASH|DESCRIPTION)|AUTO_MERGE|BISECT_[A-Z_]+|ADD_EDIT\.patch"
     r"|index|sharedindex\.[0-9a-f]+|config\.worktree|gitdir|commondir|locked|addp-hunk-edit\.diff|.*\.lock"
@@ -51,13 +51,13 @@ _GITS = re.compile(
     r"|(logs|refs|modules|rebase-merge|rebase-apply|sequencer|NOTES_MERGE_WORKTREE)/.*"
 )
 _REMOTE_TIMEOUT_S = 30.0
-#: What places a change in its file, and the contents' ids: both differ after a rebase.
+#: The position of a change in its file, and the ids of contents: both differ after a rebase.
 _PLACED = re.compile(rb"^(?:@@ -\S+ \+\S+ @@.*|index .*)$", re.MULTILINE)
-#: Lines around a change that must be the same, where the commit may be a later version of the pushed one.
+#: The lines around a change that must match, if the commit may be a later version of the pushed one.
 _CONTEXT_LINES = 3
-#: How many commits of a run are compared with the remote's; more are kept without.
+#: The most commits of a run that are compared with the remote's. Further ones are kept without comparison.
 _COMPARED_MAX = 1_000
-#: Refs that stay in the clone when the worktree is gone. In the stash no run looks for work.
+#: Refs that stay in the clone when the worktree is gone. No run looks for work in the stash.
 _LASTING = ("refs/heads/", "refs/tags/", "refs/notes/", "refs/interlock/", "refs/stash")
 
 
@@ -66,14 +66,15 @@ class Commits:
 
     def __init__(
         self,
-        repository: Repository,
-        clone: Repository,
+        repository: GitRepository,
+        clone: GitRepository,
         trace: Trace,
         *,
         baseline: Baseline | None,
         git_dir: Path | None,
     ) -> None:
-        """`clone` asks the remotes, with the user's settings; `git_dir` is git's own for the worktree."""
+        """`clone` asks the remotes, with the user's settings. `git_dir` is git's own directory for the
+        worktree."""
         self._repository = repository
         self._clone = clone
         self._trace = trace
@@ -89,24 +90,25 @@ class Commits:
 
     @property
     def branch_tip(self) -> str | None:
-        """Where the run's branch is."""
+        """The commit of the run's branch."""
         return self._refs.get(self._branch)
 
     def head(self) -> str | None:
-        """What is checked out; None if that is no commit."""
+        """The checked out commit; None if it is not a commit."""
         if self._git_dir is None:
             return self.branch_tip
-        found = Repository.exactly(self._git_dir).run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        found = GitRepository.at(self._git_dir).run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         return None if found.code else found.out.strip()
 
     def half_done(self) -> list[str]:
-        """The commits that a merge, a rebase or another half-done command is about."""
+        """The commits of an unfinished merge, rebase or other command."""
         names = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "ORIG_HEAD")
         found = [_read(self._git_dir / name) for name in names] if self._git_dir is not None else []
         return self._commits(oid.decode() for text in found for oid in _OID.findall(text))
 
     def only_here(self, *, succeeded: bool) -> list[str]:
-        """What would be lost with the worktree, and what the next run shall know of: the newest of each line.
+        """The commits that would be lost with the worktree or that the next run should get: the newest of
+        each line.
 
         Commits of a run that succeeded stay on their branches.
         """
@@ -128,11 +130,11 @@ class Commits:
         return [oid for oid in lines if oid not in older]
 
     def is_safe(self, oid: str, *, but: Sequence[str]) -> bool:
-        """Whether a commit was there before, or is on a remote or below one of `but`."""
+        """Whether a commit existed before, is on a remote, or is below one of `but`."""
         return not self._without([oid], but)
 
     def odd(self) -> list[str]:
-        """What is not git's in git's own directory, as a second index; and refs that are no commits."""
+        """Foreign files in git's own directory, such as a second index, and refs that are not commits."""
         if self._git_dir is None:
             return []
         strange = [name for name in files_of(self._git_dir) if not _GITS.fullmatch(name)]
@@ -158,17 +160,17 @@ class Commits:
         return [oid for oid in oids if oid not in fetched]
 
     def _fetched(self) -> set[str]:
-        """What the last fetch read from a remote of the clone."""
+        """The commits that the last fetch read from a remote of the clone."""
         assert self._git_dir is not None
         places = tuple(f" of {url.rstrip('/').removesuffix('.git')}" for url in self._remotes)
         lines = _read(self._git_dir / "FETCH_HEAD").decode(errors="replace").splitlines()
         return {line.split("\t", 1)[0] for line in lines if places and line.endswith(places)}
 
     def _stashed(self) -> list[str]:
-        """Entries of the stash that the run has made.
+        """The run's entries of the stash.
 
-        All worktrees share one stash. An entry names the branch that it was made on. Made on none, the newest
-        is the run's if git has reset this worktree, to the commit that it was made on, right after it.
+        All worktrees share one stash. An entry names the branch that it was made on. Without a branch, the
+        newest entry is the run's if git reset this worktree to the entry's commit right afterwards.
         """
         if "refs/stash" not in self._refs:
             return []
@@ -185,7 +187,7 @@ class Commits:
                 own.append(entry.oid)
             elif match[1] == "(no branch)" and right_before:
                 own.append(entry.oid)
-                reset_to = ""  # older ones are another's
+                reset_to = ""  # older ones are not ours
         return own
 
     def _last_reset(self) -> tuple[str, int]:
@@ -197,7 +199,7 @@ class Commits:
         return "", 0
 
     def _without(self, oids: Sequence[str], known: Sequence[str]) -> dict[str, list[str]]:
-        """The commits of these lines that are not safe and not in `known`, each with its parents."""
+        """The commits of these lines that are neither safe nor in `known`, each with its parents."""
         lines = self._rev_list(oids, [*self._safe, *known])
         if lines and self._pushed is None:
             self._pushed = self._on_remotes()
@@ -206,10 +208,10 @@ class Commits:
         return lines
 
     def _pushed_again(self, lines: dict[str, list[str]]) -> list[str]:
-        """Those of these commits that a remote has under another id, as a rebase before the push leaves them.
+        """The commits among these that a remote has under another id, as after a rebase before the push.
 
-        The changes must be the same to the letter: patch ids of git ignore blanks. If HEAD itself is on the
-        remote, its neighbours may have changed: then the commit is an earlier version of a pushed one.
+        The changes must be identical to the byte, as git's patch ids ignore blanks. If HEAD itself is on the
+        remote, the surrounding lines may differ: then the commit is an earlier version of a pushed one.
         """
         if not lines or not self._pushed or len(lines) > _COMPARED_MAX:
             return []
@@ -226,7 +228,7 @@ class Commits:
         return [oid for oid, signature in mine.items() if (signature, self._change(oid, context)) in changes]
 
     def _signatures(self, oids: Sequence[str]) -> dict[str, str]:
-        """Who made each commit, when and why: a rebase keeps all three."""
+        """The author, time and message of each commit: a rebase keeps all three."""
         if not oids:
             return {}
         form = "--format=%H%x00%an%x00%ae%x00%at%x00%B%x01"
@@ -240,7 +242,7 @@ class Commits:
         return {oid: signature for oid, _, signature in rows}
 
     def _change(self, oid: str, context_lines: int) -> bytes:
-        """What a commit changes, without where."""
+        """The change of a commit, without positions."""
         shown = self._repository.run(
             *("diff-tree", "-p", "--no-commit-id", "--no-renames", "--no-ext-diff", "--no-textconv"),
             *("--binary", "--full-index", f"--unified={context_lines}", oid),
@@ -263,7 +265,7 @@ class Commits:
         return {row[0]: row[1:] for row in rows}
 
     def _on_remotes(self) -> list[str]:
-        """What the remotes of the clone have now. A remote that does not answer proves nothing."""
+        """The current commits of the clone's remotes. An unreachable remote proves nothing."""
         oids: list[str] = []
         for url, before in self._remotes.items():
             with contextlib.suppress(InterlockError):
@@ -274,7 +276,7 @@ class Commits:
         return self._commits(oids)
 
     def _kept_before(self) -> list[str]:
-        """What was already kept of this run, by a worker that died before it had removed the worktree."""
+        """Earlier salvage of this run, by a worker that died before it removed the worktree."""
         name = re.compile(rf"refs/interlock/salvaged?/{self._trace.run}(-\d+)?")
         return [oid for ref, oid in self._refs.items() if name.fullmatch(ref)]
 
@@ -285,7 +287,7 @@ class Commits:
         return {ref: oid for oid, ref in (line.split(" ", 1) for line in listed.splitlines())}
 
     def _commits(self, oids: Iterable[str]) -> list[str]:
-        """Those that are commits here, or tags of commits."""
+        """The ids that are commits here, or tags of commits."""
         wanted = list(dict.fromkeys(oids))
         if self._known.issuperset(wanted):
             return wanted
@@ -298,7 +300,7 @@ class Commits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stashed:
-    """An entry of the stash: the commit that it was made on, when, and what it says."""
+    """An entry of the stash: its base commit, time and message."""
 
     oid: str
     onto: str
@@ -306,7 +308,7 @@ class Stashed:
     why: str
 
 
-def stash_of(repository: Repository) -> list[Stashed]:
+def stash_of(repository: GitRepository) -> list[Stashed]:
     """The entries of the clone's stash."""
     listed = repository.run("log", "--walk-reflogs", "--format=%H%x00%P%x00%ct%x00%gs", "refs/stash", "--")
     rows = [line.split("\0") for line in listed.out.splitlines() if not listed.code]
@@ -318,7 +320,7 @@ def stash_of(repository: Repository) -> list[Stashed]:
 
 
 def files_of(git_dir: Path) -> list[str]:
-    """The files in git's own directory for a worktree, but for what is mounted there."""
+    """The files in git's own directory for a worktree, except mounted ones."""
     found = []
     mounted = {git_dir / name for name in mounts.below(git_dir)}
     for place, names, files in os.walk(git_dir):
@@ -333,7 +335,7 @@ def _arrived(match: re.Match[bytes]) -> bool:
 
 
 def _read(path: Path) -> bytes:
-    """A file that the run may have put there; nothing if it is none."""
+    """The content of a file that the run may have written; empty if it is not a file."""
     try:
         return read_bytes(path, _FILE_MAX_BYTES)
     except (OSError, ValueError):

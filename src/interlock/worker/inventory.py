@@ -1,12 +1,12 @@
-"""The inventory of a worktree: every path that is on disk, and which of them nobody has touched since.
+"""The inventory of a worktree: every path on disk, and whether it is untouched.
 
-It is taken twice: after the checkout, before the command starts (the baseline), and when the run is over.
-What the baseline has, and what has the same times, size and inode since, is not the command's work. A file
-that was written less than two seconds before the newest one of the baseline is compared by its contents: the
-clocks of file systems are coarse.
+It is taken twice: after the checkout, before the command starts (the baseline), and when the run has ended.
+A file in the baseline with unchanged times, size and inode is not the command's work. A file that was written
+less than two seconds before the newest one of the baseline is compared by its contents, as the clocks of file
+systems are coarse.
 
-Paths are relative and as Python has them: bytes that are no text survive. Nothing is followed: a link is its
-target's name. And nothing is looked at across a mount point: what is there is not the run's.
+Paths are relative and in Python's form, so bytes that are not text survive. Links are not followed: a link is
+its target's name. Mount points are not searched, as their files do not belong to the run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _GIT = ".git"
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What is below a directory."""
+    """The contents below a directory."""
 
     #: Plain files and symbolic links.
     files: dict[str, os.stat_result] = field(default_factory=dict)
@@ -66,7 +66,7 @@ def take(root: Path) -> Inventory:
 
 
 def _sort(found: Inventory, directory: str, entries: Iterable[os.DirEntry[str]]) -> list[str]:
-    """Put the entries of a directory where they belong; returns its directories."""
+    """Sort the entries of a directory by kind; returns its directories."""
     deeper = []
     for entry in entries:
         path = f"{directory}/{entry.name}" if directory else entry.name
@@ -77,7 +77,7 @@ def _sort(found: Inventory, directory: str, entries: Iterable[os.DirEntry[str]])
         except OSError:
             found.odd.append(path)
             continue
-        if entry.name.lower() == _GIT:  # .GIT: no name for git, on any system
+        if entry.name.lower() == _GIT:  # git accepts no spelling of .GIT, on any system
             found.odd.append(path)
         elif stat.S_ISDIR(status.st_mode):
             deeper.append(path)
@@ -89,7 +89,7 @@ def _sort(found: Inventory, directory: str, entries: Iterable[os.DirEntry[str]])
 
 
 def blob_id(path: Path, *, digits: int) -> str:
-    """The id that git would give to these bytes, unconverted; `OSError` if they cannot be read."""
+    """The id that git would give to the unconverted bytes of a file. Raises `OSError` if it is unreadable."""
     digest = new_hash("sha1" if digits == 40 else "sha256", usedforsecurity=False)
     if path.is_symlink():
         target = link_target(path)
@@ -103,12 +103,12 @@ def blob_id(path: Path, *, digits: int) -> str:
 
 
 def link_target(path: Path) -> bytes:
-    """What a symbolic link says."""
+    """The target of a symbolic link."""
     return os.fsencode(os.readlink(path))  # noqa: PTH115  (a Path would change the spelling)
 
 
 def tree_mode(st_mode: int) -> int:
-    """The mode that git has for a plain file or a link."""
+    """Git's mode for a plain file or a link."""
     if stat.S_ISLNK(st_mode):
         return 0o120000
     return 0o100755 if st_mode & stat.S_IXUSR else 0o100644
@@ -116,53 +116,53 @@ def tree_mode(st_mode: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """A worktree as its run got it."""
+    """The state of a worktree at the start of its run."""
 
     #: Device and inode of its directory, and git's own directory for it.
     root: tuple[int, int]
     admin: str
-    #: For each path its mode, size, times and inode; with an id where the commit does not have the path.
+    #: For each path its mode, size, times and inode; also its id if the commit lacks the path.
     files: dict[str, list[int | str]]
     empty: list[str]
     #: When the newest file was changed.
     newest_ns: int
-    #: What the refs and the stash of the clone were, and for each address of its remotes where git went.
+    #: The refs and the stash of the clone, and where git went for each address of its remotes.
     refs: list[str]
     stash: list[str]
     remotes: dict[str, str]
     #: The files in git's own directory for it: a hook may have put some there.
     git_files: list[str] = field(default_factory=list)
-    #: What else was in the folder of worktrees.
+    #: Other entries in the folder of worktrees.
     beside: list[str] = field(default_factory=list)
 
     def untouched(self, path: str, status: os.stat_result) -> bool:
-        """Whether a file is surely as the checkout left it, by its times."""
+        """Whether a file is certainly unchanged since the checkout, by its times."""
         known = self.files.get(path)
         settled = status.st_ctime_ns < self.newest_ns - _COARSE_NS
         return known is not None and settled and known[:5] == _signature(status)
 
     def had(self, path: str, oid: str) -> bool:
-        """Whether a file that the commit does not have was there, with the same contents."""
+        """Whether a file that the commit lacks was there, with the same contents."""
         known = self.files.get(path)
         return known is not None and known[5:] == [oid]
 
     def same_mode(self, path: str, status: os.stat_result) -> bool:
-        """Whether a path's mode is as it was: not every file system can keep the one of the commit."""
+        """Whether a path's mode is unchanged. Some file systems cannot store the commit's mode."""
         known = self.files.get(path)
         return known is not None and tree_mode(int(known[0])) == tree_mode(status.st_mode)
 
     def write(self, path: Path) -> None:
-        """Write it as a whole, or not at all."""
+        """Write the baseline atomically."""
         draft = path.with_name(f".{path.name}")
         draft.write_text(json.dumps(asdict(self)))
         draft.replace(path)
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
-        """The baseline in a file; None if it was never completed, or is damaged."""
+        """Read a baseline; None if it is incomplete or damaged."""
         try:
             values = json.loads(read_bytes(path, _BASELINE_MAX_BYTES))
-            # An older version wrote no more than a list of the addresses: they prove nothing.
+            # An older version wrote only a list of addresses, which proves nothing.
             remotes = values["remotes"] if isinstance(values["remotes"], dict) else {}
             return cls(**{**values, "root": tuple(values["root"]), "remotes": remotes})
         except (OSError, ValueError, TypeError, KeyError):
@@ -172,7 +172,7 @@ class Baseline:
 def signatures(
     root: Path, found: Inventory, committed: Iterable[str], *, digits: int
 ) -> dict[str, list[int | str]]:
-    """The files of a baseline. Those that a hook has added get the id of their contents."""
+    """The files of a baseline. Files added by a hook get the id of their contents."""
     tracked = set(committed)
     files: dict[str, list[int | str]] = {}
     for path, status in found.files.items():

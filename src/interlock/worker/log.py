@@ -1,8 +1,8 @@
 """The output of a command: a log of bounded size on disk, and the last bytes in memory.
 
-The log keeps the beginning and the end of the output. Beyond its size, the end is written in a circle and put
-in order when the run is over; until then newer lines may come before older ones. If the log cannot be
-written, the run goes on without it.
+The log keeps the beginning and the end of the output. Once it is full, the end is written in a circle and put
+in order when the run has ended. Until then newer lines may come before older ones. If the log cannot be
+written, the run continues without it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-#: How much is kept of the beginning, and of the end.
+#: The bytes kept of the beginning, and of the end.
 HEAD_BYTES = TAIL_BYTES = 1 << 19
-#: How many logs are kept.
+#: The most logs that are kept.
 LOGS_MAX = 500
-#: How often a reader looks for more.
+#: How often a reader polls for more.
 FOLLOW_S = 0.2
 
 
@@ -61,7 +61,7 @@ class RunLog:
 
     @property
     def usable(self) -> bool:
-        """False once the log could not be written; the run goes on without it."""
+        """False once the log could not be written. The run continues without it."""
         return self._file is not None
 
     def take(self, data: bytes) -> None:
@@ -101,16 +101,16 @@ class RunLog:
 
 
 def written(path: Path, goes_on: Callable[[], bool]) -> Iterator[bytes]:
-    """What is in a log, and what is added as long as the run goes on.
+    """The content of a log, and further output until the run ends.
 
-    From its full size on a log is written in a circle: then the end follows when the run is over.
+    A full log is written in a circle, so its end follows when the run has ended.
     """
     place = 0
     with path.open("rb") as file:
         while True:
-            last = not goes_on()  # before the read: what comes later is not missed
+            last = not goes_on()  # before the read, so that no output is missed
             if last and place == HEAD_BYTES + TAIL_BYTES:
-                place = HEAD_BYTES  # the end, in order, with a note of what was left out
+                place = HEAD_BYTES  # the end, in order, with a count of omitted bytes
             file.seek(place)
             while data := file.read(HEAD_BYTES + TAIL_BYTES - place if not last else 1 << 16):
                 place += len(data)

@@ -1,9 +1,9 @@
-"""Mount points: where the files below a directory are somebody else's.
+"""Finds mount points: where files below a directory belong to another file system.
 
-A bind mount has the device of the directory around it, so the system's table of mounts is asked. Where there
-is none, a directory on another device counts.
+A bind mount has the device of the directory around it, so the system's table of mounts is read. Without a
+table, a directory on another device counts.
 
-Not promised: mounts of other mount namespaces. They are not in the way of this process either.
+Not promised: mounts of other mount namespaces. They do not affect this process either.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import re
 from pathlib import Path
 
 _TABLE = Path("/proc/self/mountinfo")
-#: Spaces, line ends and backslashes are written like this.
+#: The escape for spaces, line ends and backslashes.
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 
 
 def below(directory: Path) -> list[str]:
-    """The mount points at and below a directory, relative to it; none of them is looked at."""
+    """The mount points at and below a directory, relative to it. They are not accessed."""
     place = Path(os.path.realpath(directory))
     try:
         table = _TABLE.read_bytes()
@@ -43,7 +43,7 @@ def listed(table: bytes, directory: bytes) -> list[bytes]:
 
 
 def by_device(directory: Path) -> list[str]:
-    """The directories at and below this one that are on another device than what is around them."""
+    """The directories at and below this one that are on another device than their parent."""
     found = ["."] if os.path.ismount(directory) else []
     for place, names, _ in os.walk(directory):
         device = os.lstat(place).st_dev

@@ -1,6 +1,6 @@
-"""A worker's word that it is there: every few seconds, and when its number of runs has changed.
+"""Reports a worker's presence every few seconds, and when its number of runs has changed.
 
-A store that is away only misses it.
+A report to an unreachable store is not repeated.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from interlock.core.errors import InterlockError
 from interlock.core.workers import BEAT_S
 from interlock.service.contract import Service
 
-#: How often it looks at its own runs: `workers` shows their number to this.
+#: How often the number of runs is checked. `workers` shows it with this precision.
 LOOK_S = 1.0
 
 
-class Presence:
-    """Says in the background that a worker is there, and goodbye at its end."""
+class WorkerPresence:
+    """Sends a worker's heartbeats in the background, and removes the worker at its end."""
 
     def __init__(
         self, service: Service, *, name: str, folder: str, agent: str, slots: int, runs: Callable[[], int]
@@ -36,7 +36,7 @@ class Presence:
         self._thread.start()
 
     def stop(self, timeout_s: float) -> None:
-        """Say goodbye; a store that does not answer in time will forget the worker by itself."""
+        """Remove the worker. An unreachable store will forget it by itself."""
         self._ended.set()
         self._thread.join(timeout_s)
 

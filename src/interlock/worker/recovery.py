@@ -1,7 +1,7 @@
-"""Recovery from runs whose worker died or lost them: clear away what they left on this host.
+"""Recovers from runs whose worker died or lost them: cleans up their files and processes on this host.
 
-Work in their worktrees is salvaged for the next run on the lane. And before a run begins, processes of
-earlier runs on its lane are killed: two runs must never work on a lane at once.
+Work in their worktrees is salvaged for the next run on the lane. Before a run begins, processes of earlier
+runs on its lane are killed: two runs must never work on a lane at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from interlock.core.errors import InterlockError
 from interlock.process import supervisor
 from interlock.worker.rundirectory import Home, RunFiles, Trace, found
-from interlock.worker.salvage import Kept
+from interlock.worker.salvage import SalvageResult
 from interlock.worker.worktrees import Workspaces
 
 #: How long a killed process of an earlier run may take to die.
@@ -25,34 +25,34 @@ _PAUSE_FIRST_S, _PAUSE_MAX_S = 0.005, 0.25
 
 
 class Recovery:
-    """Clears away what dead runs left; many threads and workers may do it at once."""
+    """Cleans up after dead runs. Safe to run concurrently in threads and workers."""
 
     def __init__(
         self,
         home: Home,
         workspaces: Workspaces,
         *,
-        salvaged: Callable[[Trace, Kept], None],
+        salvaged: Callable[[Trace, SalvageResult], None],
         left: Callable[[Trace, str, str], None],
     ) -> None:
-        """`salvaged` gets the run whose work was salvaged, and what was kept; `left` gets what else is there:
-        the run, a sentence and a path."""
+        """`salvaged` gets the run whose work was salvaged, and the salvage. `left` gets the rest: the run, a
+        sentence and a path."""
         self._home = home
         self._workspaces = workspaces
         self._salvaged = salvaged
         self._left = left
 
     def clear(self) -> None:
-        """Clear away the runs whose worker and command are gone. What cannot be salvaged stays."""
+        """Remove the runs whose worker and command are gone. Work that cannot be salvaged stays."""
         for files in found(self._home):
             if files.adopt() and not self._closed(files):
-                files.let_go()
+                files.unlock()
 
     def end_rivals(self, trace: Trace, *, give_up: threading.Event) -> bool:
-        """Kill processes of earlier runs on the same lane or item; false if one does not die.
+        """Kill processes of earlier runs on the same lane or item; false if one survives.
 
-        Their leases are lost, since this run has the lane: their work is salvaged even if their worker still
-        lives, perhaps stopped.
+        Their leases are lost, since this run has the lane. So their work is salvaged even if their worker
+        still lives, for example suspended.
         """
         deadline_s = time.monotonic() + RIVAL_WAIT_S
         pause_s = _PAUSE_FIRST_S
@@ -68,7 +68,8 @@ class Recovery:
             pause_s = min(2 * pause_s, _PAUSE_MAX_S)
 
     def left_by_rivals(self, trace: Trace) -> list[str]:
-        """After `end_rivals`: sentences about worktrees that could not be salvaged, as with a full disk."""
+        """After `end_rivals`: sentences about worktrees that could not be salvaged, for example on a full
+        disk."""
         rivals = [files.trace for files in found(self._home) if files.trace.rivals(trace)]
         return [
             f"Run {rival.run} of {rival.agent} left a worktree that could not be salvaged: {rival.worktree}."
@@ -98,11 +99,11 @@ def _no_process(files: RunFiles) -> bool:
 
 
 def _kill(files: RunFiles) -> None:
-    """Kill the processes of a run, unless a process number belongs to another process by now.
+    """Kill the processes of a run, unless a process number now belongs to another process.
 
-    First those below its supervisor: once that is dead, only session, environment and lock identify them. A
-    session whose first process is dead may be another's with that number: it is the run's only if a process
-    in it has inherited something from the run.
+    Those below its supervisor come first: once it is dead, only session, environment and lock identify them.
+    If the first process of a session is dead, its number may be reused. Then the session is the run's only if
+    one of its processes has inherited something from the run.
     """
     trace = files.trace
     above, session = trace.supervisor, trace.session
@@ -121,7 +122,7 @@ def _kill(files: RunFiles) -> None:
 
 
 def _shares(pid: int, lock: Path) -> bool:
-    """Whether a process has the agent's lock as agents have it; a worker that tries it wants it alone."""
+    """Whether a process shares the agent's lock, as agents do. A worker that tests it locks exclusively."""
     with contextlib.suppress(OSError):
         for opened in Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(OSError):

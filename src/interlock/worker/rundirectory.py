@@ -1,9 +1,8 @@
 """The directory of each run on this host, locked while its worker or its command lives.
 
-`runs/run-<n>/` beside the default store holds the payload and messages for the command, its result, and a
-record of it.
-Worker and command hold OS locks on it, so whoever gets a lock knows that its holder is gone, however it died.
-Process numbers are not compared: the system uses them again.
+`runs/run-<n>/` beside the default store holds the payload and messages for the command, its result, and its
+record. Worker and command hold OS locks on it, so a process that gets a lock knows that its holder is gone,
+however it died. Process numbers are not compared, as the system reuses them.
 
 Not promised: anything about runs of other hosts.
 """
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from interlock.core.errors import InterlockError
-from interlock.git.plumbing import Repository
+from interlock.git.plumbing import GitRepository
 from interlock.process.briefing import Briefing
 from interlock.process.smallfile import an_object, read_bytes, record
 from interlock.settings.places import DIRECTORY, inside, make_home
@@ -31,7 +30,7 @@ from interlock.worker import mounts
 
 #: A record holds a title and a few names.
 RECORD_MAX_BYTES = 1 << 16
-#: Options of a PostgreSQL URL that say how to reach the database, not which one it is.
+#: Options of a PostgreSQL URL that describe how to reach the database, not which one it is.
 _NOT_A_PLACE = (
     "application_name=",
     "connect_timeout=",
@@ -44,11 +43,11 @@ _NOT_A_PLACE = (
 
 
 class Home:
-    """The runs, logs and results of this host, of one repository and one store.
+    """The runs, logs and results of one repository and one store on this host.
 
-    They are in `directory`. Worktrees are in `.interlock` of the repository, where agents and containers that
-    know only the clone find them, or where a setting wants them. Runs and results of an older version are in
-    `.interlock` too: they are still found.
+    They are in `directory`. Worktrees are in `.interlock` of the repository, or in the configured place.
+    Agents and containers that know only the clone find them there. Runs and results of an older version in
+    `.interlock` are still found.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class Home:
         *,
         worktrees: str | None = None,
     ) -> None:
-        """`directory` is `.interlock` outside of git; `former` is where the store was in an older version.
+        """`directory` is `.interlock` outside of git. `former` is the place of the store in an older version.
 
         `worktrees` is another directory for worktrees, shared with other clones.
         """
@@ -74,17 +73,17 @@ class Home:
         elsewhere = root / Path(worktrees).expanduser() / own if worktrees else None
         self._worktrees = elsewhere or local / "worktrees"
         self._worktrees_home = None if elsewhere else local
-        #: Without links in its path: git compares it with what the system says.
+        #: Without links in its path, as git compares it with the system's path.
         self.worktrees = self._worktrees.resolve()
-        #: Distinguishes the runs of two stores that are used from the same directory.
+        #: A name that distinguishes the runs of two stores that are used from the same directory.
         self.store = _name(url)
-        #: The names that the store has, and had.
+        #: The current and former names of the store.
         self.stores = {self.store, *([] if former is None else [_name(f"sqlite:///{former.absolute()}")])}
 
     def make(self) -> None:
-        """Make the directories that are missing, but for that of worktrees.
+        """Create the missing directories, except that of worktrees.
 
-        Raises `NotTrusted` if a link leads from one of them out of the repository.
+        Raises `NotTrusted` if one of them is a link out of the repository.
         """
         ours = (self.runs, self.logs, self.spool)
         for place in (*ours, self.former_runs, self.former_spool, self._worktrees):
@@ -92,13 +91,14 @@ class Home:
         self._make(self.directory, *ours)
         former = [place for place in (self.former_runs, self.former_spool) if place.exists()]
         if former and self.former_runs != self.runs:
-            # What git tracks came with the clone: a stranger's record would have us remove or kill for it.
-            tracked = Repository(self.root).run("ls-files", "--", *map(str, former))
+            # Tracked files came with the clone: a stranger's record could make us remove files or kill
+            # processes.
+            tracked = GitRepository(self.root).run("ls-files", "--", *map(str, former))
             if tracked.code or tracked.out:
                 self.former_runs, self.former_spool = self.runs, self.spool
 
     def make_worktrees(self) -> None:
-        """Make the directory of worktrees, if it is missing."""
+        """Create the directory of worktrees, if it is missing."""
         self._make(self._worktrees_home, self.worktrees)
 
     def _make(self, home: Path | None, *directories: Path) -> None:
@@ -116,7 +116,7 @@ class Home:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """Which run a directory belongs to, for a worker that finds it later."""
+    """The record of a directory's run, for a worker that finds it later."""
 
     run: int
     item: int
@@ -125,19 +125,19 @@ class Trace:
     agent: str
     worker: str
     store: str
-    #: The supervisor and the command's session, and when each began: see `supervisor.begun`.
+    #: The supervisor and the command's session, with their start times: see `supervisor.begun`.
     supervisor: int | None = None
     supervisor_begun: str | None = None
     session: int | None = None
     session_begun: str | None = None
-    #: The commit that the worktree began with, the branch made for it and its place; None without a worktree.
+    #: The worktree's first commit, its branch and its place; None without a worktree.
     base: str | None = None
     branch: str | None = None
     worktree: str | None = None
 
     @classmethod
     def read(cls, text: str | bytes) -> Self:
-        """Parse a record; raises ValueError if it is damaged."""
+        """Parse a record. Raises `ValueError` if it is damaged."""
         return record(cls, {"worktree": None, **an_object(text)})  # version 0.1 did not write it
 
     def rivals(self, other: Trace) -> bool:
@@ -149,9 +149,9 @@ class Trace:
 class RunFiles:
     """The directory of one run.
 
-    It has two locks: the worker's, which keeps others from clearing the directory away, and the agent's,
-    which the command and its supervisor share. Whoever gets the agent's lock exclusively knows that no
-    process of the run is left.
+    It has two locks. The worker's lock keeps others from removing the directory. The agent's lock is shared
+    by the command and its supervisor. A process that gets the agent's lock exclusively knows that no process
+    of the run is left.
     """
 
     def __init__(self, path: Path, trace: Trace, lock: int | None = None) -> None:
@@ -164,9 +164,9 @@ class RunFiles:
 
     @classmethod
     def make(cls, home: Home, trace: Trace) -> Self:
-        """Make a directory; nobody sees it before it is locked and complete."""
+        """Create a directory. No other worker sees it before it is locked and complete."""
         path = home.runs / f"run-{trace.run}"
-        # Taken by another store that is used from the same directory, or by its worktree that stays.
+        # Taken by another store used from the same directory, or by a worktree of it that stays.
         if path.exists() or (home.worktrees / path.name).exists():
             path = home.runs / f"run-{trace.run}-{trace.store}"
         draft = home.runs / f".new-{trace.worker}-{trace.run}"
@@ -190,25 +190,25 @@ class RunFiles:
         draft.replace(self.path / "record.json")
 
     def hold(self, worktree: Path) -> None:
-        """Keep the directory of the worktree open: a descriptor knows where it goes."""
+        """Keep the directory of the worktree open: a descriptor follows a move."""
         self._worktree = os.open(worktree, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
-    def whereabouts(self) -> str | None:
-        """Where the worktree is, with ` (deleted)` if it is nowhere; None if that is not known."""
+    def worktree_path(self) -> str | None:
+        """The path of the worktree, with ` (deleted)` if it was removed; None if unknown."""
         with contextlib.suppress(OSError):
             if self._worktree is not None:
                 return str(Path(f"/proc/self/fd/{self._worktree}").readlink())
         return None
 
     def adopt(self) -> bool:
-        """Become its owner, if its worker is gone."""
+        """Take over the directory if its worker is gone."""
         if self._lock is None:
             self._lock = locked(self.path / "worker.lock")
         return self._lock is not None
 
     @contextmanager
     def without_agent(self) -> Iterator[bool]:
-        """Whether no process of the run is left. Inside the block nobody else gets this answer."""
+        """Whether no process of the run is left. No other worker gets this answer at the same time."""
         lock = locked(self.agent_lock)
         try:
             yield lock is not None
@@ -217,13 +217,13 @@ class RunFiles:
                 os.close(lock)
 
     def remove(self) -> None:
-        """Remove the directory of a run that is over, unless something is mounted in it."""
+        """Remove the directory of a run that has ended, unless something is mounted in it."""
         if not mounts.below(self.path):
             shutil.rmtree(self.path, ignore_errors=True)
-        self.let_go()
+        self.unlock()
 
-    def let_go(self) -> None:
-        """Unlock the directory, for whoever clears up next."""
+    def unlock(self) -> None:
+        """Unlock the directory, for the next worker that cleans up."""
         for held in (self._lock, self._worktree):
             if held is not None:
                 os.close(held)
@@ -234,7 +234,7 @@ def found(home: Home) -> list[RunFiles]:
     """The runs of this store with a directory on this host."""
     runs = []
     for path in sorted(path for folder in {home.runs, home.former_runs} for path in folder.glob("run-*")):
-        with contextlib.suppress(OSError, ValueError):  # without a record nobody knows which run it is
+        with contextlib.suppress(OSError, ValueError):  # without a record its run is unknown
             trace = Trace.read(read_bytes(path / "record.json", RECORD_MAX_BYTES))
             if trace.store in home.stores:
                 runs.append(RunFiles(path, replace(trace, store=home.store)))
@@ -266,7 +266,7 @@ def locked(path: Path) -> int | None:
         return None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if path.exists():  # else its holder has just removed it
+        if path.exists():  # otherwise its holder has just removed it
             return lock
     except OSError:
         pass

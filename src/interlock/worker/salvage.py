@@ -1,12 +1,12 @@
-"""Salvage: work that a run left uncommitted or unpushed, kept as a commit under a ref of its own.
+"""Salvage: uncommitted or unpushed work of a run, kept as a commit under its own ref.
 
-The first parent is the commit that the run had checked out; the tree is the worktree as it was found, with
-untracked files and without ignored ones. Further parents are what else only the worktree knew: a commit with
-contents that were staged and nowhere else, commits on other branches or on none, dropped ones, stashed ones.
-It is made with an index of its own, so nobody's index changes. Its message carries a JSON document that names
-the run, for the next run on that lane.
+The first parent is the run's checked out commit. The tree is the worktree as found, with untracked files and
+without ignored ones. Further parents are other commits that only the worktree had: a commit with contents
+that were only staged, commits on other branches or on none, dropped ones, stashed ones. The commit is made
+with its own index, so no other index changes. Its message contains a JSON document that names the run, for
+the next run on that lane.
 
-What cannot be kept is named in the document and in the answer: the worktree must not be removed.
+The document and the answer name what cannot be kept. In that case the worktree must not be removed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from interlock.core.errors import GitFailed
-from interlock.git.plumbing import Repository
+from interlock.git.plumbing import GitRepository
 from interlock.process.smallfile import an_object, record
-from interlock.worker.changes import Changes, Entry, Scope, check, find_changes
+from interlock.worker.changes import Changes, ComparedTree, Entry, check, find_changes
 from interlock.worker.commits import Commits
 from interlock.worker.inventory import Baseline
 from interlock.worker.rundirectory import Trace
 
-#: Refs of salvage for the next run on the lane, and of salvage that a successful run has had, or has left.
+#: Refs of salvage for the next run on the lane, and of salvage that a successful run has used or left.
 WAITING, TAKEN = "refs/interlock/salvage/", "refs/interlock/salvaged/"
 TAKEN_KEPT_S = 30 * 24 * 3_600.0
 NAMES_SHOWN, _REST_SHOWN = 100, 3
@@ -33,20 +33,20 @@ _TIMEOUT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a run's worktree is now."""
+class WorktreePlace:
+    """The current place of a run's worktree."""
 
-    #: Where it was made.
+    #: Its original directory.
     home: Path
-    #: Its directory, and git's own directory for it; None if that is gone.
+    #: Its directory, and git's own directory for it; None if one is gone.
     path: Path | None
     git_dir: Path | None
-    #: What is not as it was made, so that it must stay.
+    #: Unexpected changes, because of which the worktree must stay.
     odd: tuple[str, ...] = ()
 
     @property
     def rest(self) -> Path:
-        """Where to look for what could not be kept."""
+        """The place of the work that could not be kept."""
         if self.path is None and self.git_dir is not None and not os.path.lexists(self.home):
             return self.git_dir
         return self.path or self.home
@@ -63,7 +63,7 @@ class Salvage:
     lane: str | None
     store: str
     agent: str
-    #: Where the rest is, if not all of it could be kept.
+    #: The place of the rest, if not all of it could be kept.
     worktree: str | None = None
 
     @property
@@ -77,59 +77,59 @@ class Salvage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """The salvage of a worktree, and what could not be kept."""
+class SalvageResult:
+    """The salvage of a worktree, and the paths that could not be kept."""
 
     ref: str
     left_out: tuple[str, ...] = ()
-    #: Where the rest is.
+    #: The place of the rest.
     worktree: Path | None = None
-    #: False if a worker that died had kept it before.
+    #: False if a worker that died had already kept it.
     fresh: bool = True
 
     @property
     def rest(self) -> str:
-        """The paths left out, in words."""
+        """The omitted paths, in words."""
         named = ", ".join(self.left_out[:_REST_SHOWN])
         more = len(self.left_out) - _REST_SHOWN
         return f"{named} and {more} more" if more > 0 else named
 
 
 class Salvager:
-    """Finds and keeps the work that runs left in worktrees of one repository."""
+    """Finds and keeps unfinished work in runs' worktrees of one repository."""
 
-    def __init__(self, repository: Repository, git_dir: Path) -> None:
-        """`git_dir` is the one that all worktrees of the repository share."""
+    def __init__(self, repository: GitRepository, git_dir: Path) -> None:
+        """`git_dir` is the git directory that all worktrees of the repository share."""
         self._git_dir = git_dir
         self._clone = repository
-        self._repository = Repository.exactly(git_dir)
+        self._repository = GitRepository.at(git_dir)
 
-    def commits(self, trace: Trace, place: Place, baseline: Baseline | None) -> Commits:
+    def commits(self, trace: Trace, place: WorktreePlace, baseline: Baseline | None) -> Commits:
         """The commits of a run's worktree."""
         return Commits(self._repository, self._clone, trace, baseline=baseline, git_dir=place.git_dir)
 
     def keep(
         self,
         trace: Trace,
-        place: Place,
+        place: WorktreePlace,
         baseline: Baseline | None,
         commits: Commits,
         *,
         scratch: Path,
         succeeded: bool,
-    ) -> Kept | None:
-        """Keep the work under a ref; None without any. `scratch` is a directory for files of ours."""
+    ) -> SalvageResult | None:
+        """Keep the work under a ref; None if there is none. `scratch` is a directory for our own files."""
         assert trace.base is not None
         head = commits.head() or trace.base
         only_here = commits.only_here(succeeded=succeeded)
         pushed = commits.is_safe(head, but=())
         changes = find_changes(
-            Scope(
+            ComparedTree(
                 path=place.path,
                 objects=self._git_dir,
                 git_dir=place.git_dir,
                 commit=head,
-                # A rule that only the run has could hide its work.
+                # An ignore rule that only the run has could hide its work.
                 rules=head if pushed else trace.base,
                 known=(trace.base, *commits.half_done()),
                 baseline=baseline,
@@ -140,7 +140,7 @@ class Salvager:
         if not changes and not only_here and not left_out:
             return None
         tree = self._tree(head, changes.entries, scratch, left_out)
-        kept = Kept(ref="", left_out=tuple(left_out), worktree=place.rest if left_out else None)
+        kept = SalvageResult(ref="", left_out=tuple(left_out), worktree=place.rest if left_out else None)
         prefix = TAKEN if succeeded else WAITING
         earlier = None if only_here else self._kept_already(trace, tree, head, prefix)
         if earlier is not None:
@@ -160,7 +160,7 @@ class Salvager:
     def _tree(
         self, commit: str, entries: Mapping[str, Entry | None], scratch: Path, left_out: list[str]
     ) -> str:
-        """The commit's tree with these entries, written through an index of its own."""
+        """The commit's tree with these entries, written with its own index."""
         if not entries:
             return self._repository.text("rev-parse", f"{commit}^{{tree}}")
         index = scratch / "index"
@@ -177,7 +177,7 @@ class Salvager:
         return written.out.strip()
 
     def _apply(self, lines: Sequence[str], environ: Mapping[str, str], left_out: list[str]) -> None:
-        """Change the index; a path that git refuses is left out, the others are not."""
+        """Change the index. Only a path that git refuses is left out."""
         if not lines:
             return
         done = self._repository.run(
@@ -198,7 +198,7 @@ class Salvager:
         self._apply(lines[middle:], environ, left_out)
 
     def _staged(self, trace: Trace, head: str, changes: Changes, scratch: Path, left_out: list[str]) -> str:
-        """A commit with the contents that only the index has."""
+        """A commit with the contents that exist only in the index."""
         return self._repository.commit_json(
             {"run": trace.run, "staged": [shown(path) for path in changes.staged][:NAMES_SHOWN]},
             subject=f"Staged in run {trace.run}, and then changed or removed",
@@ -217,12 +217,12 @@ class Salvager:
         return sorted(kept, key=lambda salvage: salvage.run)
 
     def take(self, kept: Sequence[Salvage]) -> None:
-        """A run that had these has succeeded: the next run does not get them."""
+        """Mark salvage as used by a successful run, so that the next run does not get it."""
         moves = (f"update {s.ref.replace(WAITING, TAKEN)} {s.oid}\ndelete {s.ref} {s.oid}\n" for s in kept)
         self._repository.run("update-ref", "--stdin", stdin="".join(moves))
 
     def forget(self) -> None:
-        """Remove salvage that was taken long ago."""
+        """Remove salvage that was used long ago."""
         form = "--format=%(committerdate:unix) %(refname)"
         oldest_s = time.time() - TAKEN_KEPT_S
         lines = (
@@ -245,7 +245,7 @@ class Salvager:
         return found
 
     def _kept_already(self, trace: Trace, tree: str, head: str, prefix: str) -> str | None:
-        """The ref under which a worker that died has kept the same."""
+        """The ref under which a worker that died kept the same work."""
         for old in self._read(prefix):
             if (old.store, old.run) == (trace.store, trace.run):
                 same = self._repository.text("rev-parse", f"{old.oid}^{{tree}}", f"{old.oid}^1").split()
@@ -254,11 +254,11 @@ class Salvager:
         return None
 
     def _store(self, oid: str, ref: str) -> str:
-        # Another store that is used from the same clone may have had a run with this number.
+        # Another store used from the same clone may have had a run with this number.
         for name in (ref, *(f"{ref}-{n}" for n in range(2, 100))):
             if not self._repository.run("update-ref", name, oid, "0" * len(oid)).code:
                 return name
-        raise GitFailed(f"{ref} cannot be made.", "See git for-each-ref refs/interlock.")
+        raise GitFailed(f"{ref} cannot be created.", "See git for-each-ref refs/interlock.")
 
 
 def shown(path: str) -> str:
@@ -266,7 +266,9 @@ def shown(path: str) -> str:
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
-def _document(trace: Trace, changes: Changes, left_out: Sequence[str], place: Place) -> dict[str, object]:
+def _document(
+    trace: Trace, changes: Changes, left_out: Sequence[str], place: WorktreePlace
+) -> dict[str, object]:
     return {
         "run": trace.run,
         "item": trace.item,

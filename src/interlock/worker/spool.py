@@ -1,11 +1,11 @@
-"""The spool: ends of runs on disk until the store has answered, so that a result survives network and worker.
+"""The spool: ends of runs on disk until the store has answered, so that results survive outages and crashes.
 
-An end is written here before it is reported and removed once it is answered. Each worker has a directory of
-its own below `spool/`, beside the default store, locked while it lives. What a dead worker left is reported
-by the next one that finds it, never by two at once. Reporting twice would do no harm: the store accepts a
+An end is written here before it is reported, and removed once it is answered. Each worker has its own
+directory below `spool/`, beside the default store, locked while it lives. Ends of a dead worker are reported
+by the next one that finds them, never by two at once. Reporting twice would do no harm: the store accepts a
 run's end once.
 
-Not promised: that a late end is accepted. After a lost lease the store refuses it, which is an answer too.
+Not promised: that a late end is accepted. After a lost lease the store refuses it, which is also an answer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
-from interlock.core.commands import Outcome, Wall
+from interlock.core.commands import Outcome, QuotaLimit
 from interlock.core.names import MESSAGE_MAX_BYTES
 from interlock.process.smallfile import an_object, read_bytes, record
 from interlock.service.contract import Report
@@ -32,7 +32,7 @@ ENTRY_MAX_BYTES = 16 * MESSAGE_MAX_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnd:
-    """The end of one run, as it is reported."""
+    """The reported end of one run."""
 
     outcome: Outcome
     #: The handle, the right to report the end. Only the owner may read the file.
@@ -42,28 +42,28 @@ class RunEnd:
     store: str
     result: str | None = None
     error: str | None = None
-    #: With a release: when the wall is over that it has met.
+    #: With a release: the end of the quota limit that it hit.
     until_us: int | None = None
     for_s: float | None = None
-    #: With a release: a fault of the set-up met the run, and the item waits this long.
+    #: With a release after a fault of the set-up: how long the item waits.
     fault_s: float | None = None
 
     @property
     def report(self) -> Report:
-        walled = self.until_us is not None or self.for_s is not None
-        wall = Wall(self.until_us, self.for_s) if walled else None
-        return Report(run=self.run, result=self.result, error=self.error, wall=wall, fault_s=self.fault_s)
+        limited = self.until_us is not None or self.for_s is not None
+        limit = QuotaLimit(self.until_us, self.for_s) if limited else None
+        return Report(run=self.run, result=self.result, error=self.error, wall=limit, fault_s=self.fault_s)
 
     @classmethod
     def read(cls, data: bytes) -> Self:
-        """Parse a file; raises ValueError if it holds no end."""
+        """Parse a file. Raises `ValueError` if it contains no end."""
         values = an_object(data)
-        newer = {"until_us": None, "for_s": None, "fault_s": None}  # earlier versions wrote none
+        newer = {"until_us": None, "for_s": None, "fault_s": None}  # missing in files of earlier versions
         return record(cls, {**newer, **values, "outcome": Outcome(str(values.get("outcome")))})
 
 
 class Spool:
-    """The ends that one worker has not reported yet."""
+    """The unreported ends of one worker."""
 
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
@@ -71,7 +71,7 @@ class Spool:
 
     @classmethod
     def make(cls, directory: Path, worker: str) -> Self:
-        """This worker's own spool. Nobody sees it before it is locked."""
+        """Create this worker's own spool. No other worker sees it before it is locked."""
         draft = directory / f".{worker}"
         draft.mkdir(mode=0o700)
         lock = os.open(draft / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -79,7 +79,7 @@ class Spool:
         return cls(draft.rename(directory / worker), lock)
 
     def keep(self, end: RunEnd) -> None:
-        """Write an end to disk, durably; raises OSError if that fails."""
+        """Write an end to disk, durably. Raises `OSError` if that fails."""
         draft = self.path / f".run-{end.fence}"
         with contextlib.ExitStack() as undo:
             undo.callback(draft.unlink, missing_ok=True)
@@ -93,12 +93,12 @@ class Spool:
         _sync_directory(self.path)
 
     def drop(self, end: RunEnd) -> None:
-        """Remove an end that was answered."""
-        with contextlib.suppress(OSError):  # the next worker reports it again, and drops it then
+        """Remove an answered end."""
+        with contextlib.suppress(OSError):  # the next worker reports it again, then drops it
             self._entry(end).unlink()
 
     def ends(self) -> list[RunEnd]:
-        """The ends not answered yet. A file that holds no end is renamed and not read again."""
+        """The unanswered ends. A file without an end is renamed and not read again."""
         found = []
         for path in sorted(self.path.glob("run-*.json")):
             try:
@@ -107,14 +107,14 @@ class Spool:
                     raise ValueError("its name does not fit its contents")
                 found.append(end)
             except OSError:
-                continue  # it may be readable later, and hold somebody's result
+                continue  # it may be readable later, and contain a run's result
             except Exception:  # one bad file must not stop the workers of this host
                 with contextlib.suppress(OSError):
                     path.rename(path.with_suffix(".unreadable"))
         return found
 
     def close(self) -> None:
-        """Unlock the spool; an empty one is removed."""
+        """Unlock the spool, and remove it if it is empty."""
         if not any(self.path.glob("run-*")):
             shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
@@ -124,7 +124,7 @@ class Spool:
 
 
 def orphans(directory: Path) -> Iterator[Spool]:
-    """Spools of dead workers, each locked by us until it is closed."""
+    """The spools of dead workers, each locked by us until it is closed."""
     for path in sorted(directory.glob("[!.]*")):
         lock = locked(path / "lock")
         if lock is not None:

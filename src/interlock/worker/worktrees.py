@@ -1,16 +1,16 @@
-"""Workspaces: a git worktree for each run, made before it starts and removed when it is over.
+"""Workspaces: a git worktree for each run, created before it starts and removed when it has ended.
 
 A worktree is on a new branch `interlock/run-<n>`, so that commits of a run have a name from the start. It
-begins with the remote branch that the repository follows, read after the run has armed its lane's fence;
-without a remote, with the commit that is checked out.
+begins at the remote branch that the repository follows, read after the run has armed its lane's fence.
+Without a remote, it begins at the checked out commit.
 
-It is removed only when all that is in it is proven to be safe: untouched, ignored, on the remote, on a
-branch that stays, or salvaged. Else it stays for people to look at, locked so that nobody clears it away; so
-does one in which something is mounted, which would be deleted with it. Git is told which directory to use:
-the worktrees are inside the clone, and one without its `.git` would be taken for a part of the clone.
+It is removed only when its whole content is proven to be safe: untouched, ignored, on the remote, on a branch
+that stays, or salvaged. Otherwise it stays for people to inspect, locked so that git does not prune it. A
+worktree with a mount also stays, as the mounted files would be deleted with it. Git is told which directory
+to use: the worktrees are inside the clone, and git would take one without its `.git` for a part of the clone.
 
-Git's own directory for a worktree is made aside and appears as a whole. `git worktree add` makes it in steps,
-and between them a fetch of any other run in the clone fails.
+Git's own directory for a worktree is created elsewhere and renamed into place. `git worktree add` creates it
+in steps, and between them a fetch of any other run in the clone fails.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pathlib import Path
 from interlock.core.errors import GitFailed, InterlockError, NoRemote, PushFailed
 from interlock.core.trailers import Trailer
 from interlock.git.checkout import current_branch, push_remote_of, remote_of
-from interlock.git.plumbing import Repository
+from interlock.git.plumbing import GitRepository
 from interlock.git.refusals import without_secrets
 from interlock.git.remotes import absolute_addresses, check_relative, effective, variables
 from interlock.push.fence import FenceStore, LaneRun, arm
@@ -37,34 +37,34 @@ from interlock.worker.changes import MOUNTED, git_dir_of, tree_of
 from interlock.worker.commits import Commits, files_of, stash_of
 from interlock.worker.inventory import Baseline, signatures, take
 from interlock.worker.rundirectory import Home, RunFiles, Trace
-from interlock.worker.salvage import Kept, Place, Salvage, Salvager
+from interlock.worker.salvage import Salvage, Salvager, SalvageResult, WorktreePlace
 
 CHECKOUT_TIMEOUT_S = 900.0
 #: The reason with which git keeps a worktree that stays.
 _LOCKED = "Interlock could not salvage all of it"
-#: The baseline, in the directory of a run. And what is left of a worktree that is being removed.
+#: The baseline's name in the directory of a run, and the prefix for the remains of a removed worktree.
 _BASELINE, _GONE = "baseline.json", ".gone-"
-#: And the hooks that name the run in its commits.
+#: The name of the folder for the hooks that name the run in its commits.
 _HOOKS = "hooks"
-#: In the directory of a run: all of its worktree is accounted for, and it is being removed. And what the
-#: system adds to the name of a directory that is nowhere.
+#: The mark in a run's directory that its worktree is accounted for and is being removed, and the system's
+#: suffix for the name of a deleted directory.
 _REMOVING, _DELETED = "removing", " (deleted)"
 
 
 def confined(worktrees: Path) -> dict[str, str]:
-    """Variables with which git, below this directory, finds no repository above it."""
+    """Variables that keep git, below this directory, from finding a repository above it."""
     others = os.environ.get("GIT_CEILING_DIRECTORIES", "")
     return {"GIT_CEILING_DIRECTORIES": f"{worktrees}{os.pathsep}{others}" if others else str(worktrees)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workspace:
-    """Where a run works."""
+    """The workspace of a run."""
 
     path: Path
-    #: Work that earlier runs on its lane left.
+    #: Salvaged work of earlier runs on its lane.
     salvage: tuple[Salvage, ...]
-    #: Variables with which git there finds remotes whose address is relative to the clone.
+    #: Variables with which git finds remotes whose address is relative to the clone.
     environ: Mapping[str, str]
 
 
@@ -72,14 +72,14 @@ class Workspaces:
     """The worktrees of one repository."""
 
     def __init__(self, home: Home, *, kept: Callable[[Trace, str], None] = lambda _trace, _ref: None) -> None:
-        """`kept` gets a run and the ref of what it left for the next one, before its worktree goes."""
+        """`kept` gets a run and the ref of its salvage, before its worktree is removed."""
         self._home = home
         self._kept = kept
-        self._repository = Repository(home.root)
+        self._repository = GitRepository(home.root)
 
     @cached_property
     def _git_dir(self) -> Path:
-        """The directory that all worktrees of the clone share."""
+        """The git directory that all worktrees of the clone share."""
         return (self._home.root / self._repository.text("rev-parse", "--git-common-dir")).resolve()
 
     @cached_property
@@ -87,8 +87,8 @@ class Workspaces:
         return Salvager(self._repository, self._git_dir)
 
     def check(self) -> None:
-        """Raise unless worktrees can be made here."""
-        Repository.around(self._home.root)
+        """Raise unless worktrees can be created here."""
+        GitRepository.containing(self._home.root)
         if self._repository.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}").code:
             raise GitFailed("There is no commit yet.", "Commit something before you work in worktrees.")
         if (self._git_dir / "reftable").is_dir():
@@ -99,11 +99,11 @@ class Workspaces:
         check_relative(self._repository)
 
     def has(self, path: str) -> bool:
-        """Whether the commit that is checked out has this file: a worktree will probably have it too."""
+        """Whether the checked out commit has this file. A worktree will probably have it too."""
         return self._repository.run("cat-file", "-e", f"HEAD:{os.path.normpath(path)}").code == 0
 
-    def reach(self, *, required: bool) -> None:
-        """Raise if the remote that worktrees begin with cannot be read, or is missing though `required`."""
+    def check_remote(self, *, required: bool) -> None:
+        """Raise if the remote of worktrees is unreachable, or is missing and `required`."""
         try:
             remote = remote_of(self._repository)
         except NoRemote:
@@ -113,9 +113,9 @@ class Workspaces:
         self._repository.ls_remote(remote, "HEAD")
 
     def open(self, files: RunFiles, handle: str, store: FenceStore, warn: Callable[[str], None]) -> Workspace:
-        """Make a worktree for a run; `warn` gets a sentence if it is not fenced.
+        """Create a worktree for a run. `warn` gets a sentence if it is not fenced.
 
-        Raises what `check_fence` raises; `RemoteUnavailable` if the remote cannot be read.
+        Raises the errors of `check_fence`, and `RemoteUnavailable` if the remote is unreachable.
         """
         trace = files.trace
         kept = tuple(self._salvager.waiting_for(trace))
@@ -129,23 +129,23 @@ class Workspaces:
             git_dir = self._register(path, branch)
         except OSError as error:
             raise GitFailed(
-                f"The worktree {path} cannot be made: {error}.", "See git worktree list."
+                f"The worktree {path} cannot be created: {error}.", "See git worktree list."
             ) from None
-        made = Repository(path, environ=confined(self._home.worktrees)).run(
+        made = GitRepository(path, environ=confined(self._home.worktrees)).run(
             *("checkout", "--force", "--quiet", "--no-recurse-submodules"), timeout_s=CHECKOUT_TIMEOUT_S
         )
         if made.code:
             raise GitFailed(
-                f"The worktree {path} cannot be made: {made.complaint}.", "See git worktree list."
+                f"The worktree {path} cannot be created: {made.complaint}.", "See git worktree list."
             )
         files.hold(path)
         rules = absolute_addresses(self._repository)
         self._baseline(path, git_dir, base, rules.values()).write(files.path / _BASELINE)
         environ = variables(rules, os.environ)
-        environ |= self._hooked(files, path, git_dir, store, {**os.environ, **environ}, warn)
+        environ |= self._hook_variables(files, path, git_dir, store, {**os.environ, **environ}, warn)
         return Workspace(path=path, salvage=kept, environ=environ)
 
-    def _hooked(
+    def _hook_variables(
         self,
         files: RunFiles,
         path: Path,
@@ -154,14 +154,14 @@ class Workspaces:
         environ: Mapping[str, str],
         warn: Callable[[str], None],
     ) -> dict[str, str]:
-        """Variables with which git names the run in its commits, unless the clone wants none of that."""
+        """Variables with which git names the run in its commits, unless the clone's settings forbid that."""
         hooks = files.path / _HOOKS
         if self._repository.run("config", "--type=bool", "--get", commit_hook.SETTING).out.strip() == "false":
             return {}
         try:
             commit_hook.install(hooks, path, git_dir, Trailer(files.trace.run, store.lineage().store))
-        except (OSError, InterlockError) as error:  # the commits are worth more than the name
-            warn(f"does not name itself in its commits: {error}")
+        except (OSError, InterlockError) as error:  # the commits matter more than the name
+            warn(f"adds no trailer to its commits: {error}")
             return {}
         return commit_hook.variables(hooks, environ)
 
@@ -172,13 +172,12 @@ class Workspaces:
         succeeded: bool,
         given: Sequence[Salvage] = (),
         warn: Callable[[str, str], None] = lambda _text, _path: None,
-    ) -> Kept | None:
-        """Salvage the work in the worktree and remove it; returns what was kept, if anything.
+    ) -> SalvageResult | None:
+        """Salvage the work in the worktree and remove it; returns the salvage, if any.
 
-        `warn` gets a sentence and a path for what else is left.
-        `given` is the salvage that the run began with. If some of the work could not be kept, the worktree
-        stays for good. If this raises, for example because a process of the run is left, it stays until
-        somebody tries again.
+        `warn` gets a sentence and a path for the rest. `given` is the salvage that the run began with. If
+        some of the work could not be kept, the worktree stays for good. If this raises, for example because a
+        process of the run is left, it stays until a worker tries again.
         """
         if succeeded and given:
             self._salvager.take(given)
@@ -187,15 +186,17 @@ class Workspaces:
         except (GitFailed, OSError):
             if files.trace.worktree is None or Path(files.trace.worktree).exists():
                 raise
-        # Somebody deleted it meanwhile, as `git clean -ffdx` does. What it had committed is still there.
+        # It was deleted meanwhile, for example by `git clean -ffdx`. Its commits still exist.
         return self._close(files, succeeded=succeeded, warn=warn)
 
-    def _close(self, files: RunFiles, *, succeeded: bool, warn: Callable[[str, str], None]) -> Kept | None:
+    def _close(
+        self, files: RunFiles, *, succeeded: bool, warn: Callable[[str, str], None]
+    ) -> SalvageResult | None:
         trace = files.trace
-        if trace.base is None or not files.path.exists():  # else another has cleared up already
+        if trace.base is None or not files.path.exists():  # otherwise another worker has already cleaned up
             return None
         with files.without_agent() as sure:
-            # Only now: another may have been clearing up until now.
+            # Only now, as another worker may have been cleaning up until now.
             baseline = Baseline.read(files.path / _BASELINE)
             place = self._find(files, baseline)
             if _stays(place):
@@ -206,7 +207,7 @@ class Workspaces:
                 )
             commits = self._salvager.commits(trace, place, baseline)
             kept = None
-            if trace.supervisor is not None:  # else no command was started in it: nothing in it is work
+            if trace.supervisor is not None:  # otherwise no command was started, so there is no work
                 kept = self._salvager.keep(
                     trace, place, baseline, commits, scratch=files.path, succeeded=succeeded
                 )
@@ -220,13 +221,13 @@ class Workspaces:
                     warn(f"left files that cannot be deleted, though all are kept; see {rest}", str(rest))
             elif place.git_dir is not None:
                 (place.git_dir / "locked").write_text(_LOCKED)
-            for other in self._beside(baseline, place) if baseline is not None else ():
+            for other in self._new_neighbours(baseline, place) if baseline is not None else ():
                 warn(f"ended beside a worktree of no run, which stays; see {other}", str(other))
             return kept if kept is not None and kept.fresh else None
 
     def forget(self) -> list[Path]:
-        """Remove old salvage that was taken, and what is left of worktrees that were being removed; returns
-        what cannot be deleted of those."""
+        """Remove old used salvage, and the remains of removed worktrees; returns the remains that cannot be
+        deleted."""
         with contextlib.suppress(GitFailed):
             self._salvager.forget()
         rests = sorted(self._home.worktrees.glob(f"{_GONE}*"))
@@ -242,7 +243,7 @@ class Workspaces:
         if run is not None:
             try:
                 arm(self._repository, guarded, run, store)
-            except PushFailed as error:  # without the right to push there is no fence, and no need for one
+            except PushFailed as error:  # without permission to push, no fence is possible or needed
                 warn(f"is not fenced on {without_secrets(guarded)}: {error.sentence}")
         refs = self._repository.ls_remote(remote, "HEAD", "refs/heads/*")
         wanted = (self._followed(), f"refs/heads/{current_branch(self._repository)}", "HEAD")
@@ -257,17 +258,17 @@ class Workspaces:
         return self._repository.run("config", "--get", f"branch.{branch}.merge").out.strip()
 
     def _new_branch(self, name: str, base: str) -> str:
-        """Make a branch of this name, or of the first free one after it: another store may have had a run
-        with this number."""
-        repository = Repository.exactly(self._git_dir)
+        """Create a branch of this name, or of the next free one: another store may have had a run with this
+        number."""
+        repository = GitRepository.at(self._git_dir)
         for branch in (name, *(f"{name}-{k}" for k in range(2, 100))):
             made = repository.run("update-ref", f"refs/heads/{branch}", base, "0" * len(base))
             if not made.code:
                 return branch
-        raise GitFailed(f"The branch {name} cannot be made: {made.complaint}.", "See git branch --list.")
+        raise GitFailed(f"The branch {name} cannot be created: {made.complaint}.", "See git branch --list.")
 
     def _register(self, path: Path, branch: str) -> Path:
-        """Make the directory of a worktree and git's own for it, without files yet; returns git's own."""
+        """Create the directory of a worktree and git's own for it, without files yet; returns git's own."""
         path.mkdir(mode=0o777, parents=True)
         admins = self._git_dir / "worktrees"
         admins.mkdir(exist_ok=True)
@@ -277,7 +278,7 @@ class Workspaces:
             (draft / "commondir").write_text("../..\n")
             (draft / "gitdir").write_text(f"{path}/.git\n")
             (draft / "HEAD").write_text(f"ref: refs/heads/{branch}\n")
-            # Git writes into a log that is there, whatever core.logAllRefUpdates is.
+            # Git writes into an existing log, whatever core.logAllRefUpdates is.
             (draft / "logs").mkdir()
             (draft / "logs" / "HEAD").touch()
             self._copy_sparseness(draft)
@@ -289,7 +290,7 @@ class Workspaces:
         return git_dir
 
     def _copy_sparseness(self, draft: Path) -> None:
-        """A sparse checkout of the clone holds for its worktrees too, as with `git worktree add`."""
+        """Apply the clone's sparse checkout to the worktree too, as `git worktree add` does."""
         patterns, own = self._git_dir / "info" / "sparse-checkout", self._git_dir / "config.worktree"
         if patterns.exists():
             (draft / "info").mkdir()
@@ -300,7 +301,7 @@ class Workspaces:
                 self._repository.run("config", "--file", str(copied), "--unset-all", name)
 
     def _baseline(self, path: Path, git_dir: Path, base: str, more_remotes: Iterable[str]) -> Baseline:
-        repository = Repository.exactly(self._git_dir)
+        repository = GitRepository.at(self._git_dir)
         found = take(path)
         root = path.stat()
         kinds = ("refs/heads/", "refs/tags/", "refs/remotes/", "refs/interlock/", "refs/stash")
@@ -323,10 +324,10 @@ class Workspaces:
             beside=[other.name for other in self._home.worktrees.glob("*")],
         )
 
-    # -- what became of it ----------------------------------------------------------------------------
+    # -- its state after the run ----------------------------------------------------------------------
 
-    def _find(self, files: RunFiles, baseline: Baseline | None) -> Place:
-        """Where a run's worktree is now, and whether it is still the one that was made."""
+    def _find(self, files: RunFiles, baseline: Baseline | None) -> WorktreePlace:
+        """The current place of a run's worktree, and whether it is still the created one."""
         path = Path(files.trace.worktree or self._home.worktrees / files.path.name)
         admins = self._git_dir / "worktrees"
         git_dir: Path | None = admins / (baseline.admin if baseline else path.name)
@@ -334,7 +335,7 @@ class Workspaces:
         if not (git_dir / "HEAD").exists():
             git_dir = None
 
-        def is_it(place: Path) -> bool:
+        def is_worktree(place: Path) -> bool:
             with contextlib.suppress(OSError):
                 found = place.lstat()
                 same = baseline is not None and baseline.root == (found.st_dev, found.st_ino)
@@ -342,23 +343,28 @@ class Workspaces:
             return False
 
         mounted = tuple(f"{git_dir / name} {MOUNTED}" for name in mounts.below(git_dir)) if git_dir else ()
-        if is_it(path):
+        if is_worktree(path):
             own = not os.path.lexists(path / ".git") or _points_to(path, git_dir)
-            return Place(home=path, path=path, git_dir=git_dir, odd=(*mounted, *(() if own else (".git",))))
+            return WorktreePlace(
+                home=path, path=path, git_dir=git_dir, odd=(*mounted, *(() if own else (".git",)))
+            )
         removing = (files.path / _REMOVING).exists()
-        seen = "" if removing else files.whereabouts() or ""
+        seen = "" if removing else files.worktree_path() or ""
         elsewhere = [] if git_dir is None else [_place_of(git_dir)]
         others = (*([Path(seen)] if seen else ()), *elsewhere, *self._home.worktrees.glob("*"))
-        moved = next((p for p in others if p != path and not p.name.startswith(_GONE) and is_it(p)), None)
+        moved = next(
+            (p for p in others if p != path and not p.name.startswith(_GONE) and is_worktree(p)), None
+        )
         odd = (*mounted, *([f"{path} is not what was made"] if os.path.lexists(path) else ()))
         if moved is not None:
             odd = (*odd, f"its place (it was moved to {moved})")
         elif git_dir and baseline and not (odd or removing or seen.endswith(_DELETED)):
-            odd = (f"its files (it is not at {path}, and nobody saw where it went)",)
-        return Place(home=path, path=moved, git_dir=git_dir, odd=odd)
+            odd = (f"its files (it is not at {path}; where it went is unknown)",)
+        return WorktreePlace(home=path, path=moved, git_dir=git_dir, odd=odd)
 
-    def _beside(self, baseline: Baseline, place: Place) -> list[Path]:
-        """What came to the folder of worktrees since the run began, and is no run's: it may have made it."""
+    def _new_neighbours(self, baseline: Baseline, place: WorktreePlace) -> list[Path]:
+        """New entries in the folder of worktrees since the run began that are no run's: this run may have
+        made them."""
         found = [other for other in self._home.worktrees.glob("*") if not other.name.startswith(_GONE)]
         runs = (self._home.runs, self._home.former_runs)
         return [
@@ -367,16 +373,18 @@ class Workspaces:
             if other.name not in baseline.beside
             and other != place.path
             and not any((folder / other.name).exists() for folder in runs)
-            and other.exists()  # still, now that its run is gone
-            and not _stays(Place(home=other, path=other, git_dir=git_dir_of(other)))
+            and other.exists()  # still exists, now that its run is gone
+            and not _stays(WorktreePlace(home=other, path=other, git_dir=git_dir_of(other)))
         ]
 
-    def _remove(self, place: Place, trace: Trace, commits: Commits, kept: Kept | None) -> Path:
-        """Remove the worktree, and its branch if its commits are elsewhere. First out of everybody's sight: a
+    def _remove(
+        self, place: WorktreePlace, trace: Trace, commits: Commits, kept: SalvageResult | None
+    ) -> Path:
+        """Remove the worktree, and its branch if its commits are elsewhere. It is moved aside first: a
         half-removed worktree would look like one whose files were deleted by the run. Returns that place."""
         self._home.make_worktrees()
         rest = Path(tempfile.mkdtemp(prefix=_GONE, dir=self._home.worktrees))
-        _put_aside(place, rest)
+        _move_aside(place, rest)
         if place.git_dir is not None:
             _delete(place.git_dir)  # if it is on another file system
             with contextlib.suppress(OSError):
@@ -384,12 +392,12 @@ class Workspaces:
         _delete(rest)
         tip = commits.branch_tip
         if tip is not None and commits.is_safe(tip, but=[kept.ref] if kept else []):
-            Repository.exactly(self._git_dir).run("update-ref", "-d", f"refs/heads/{trace.branch}", tip)
+            GitRepository.at(self._git_dir).run("update-ref", "-d", f"refs/heads/{trace.branch}", tip)
         return rest
 
 
-def _stays(place: Place) -> bool:
-    """Whether another has salvaged the worktree, and left it because of the rest."""
+def _stays(place: WorktreePlace) -> bool:
+    """Whether another worker has salvaged the worktree, and left it because of the rest."""
     try:
         return place.git_dir is not None and (place.git_dir / "locked").read_text("utf-8").strip() == _LOCKED
     except (OSError, ValueError):
@@ -397,7 +405,7 @@ def _stays(place: Place) -> bool:
 
 
 def _place_of(git_dir: Path) -> Path:
-    """Where git thinks the worktree is."""
+    """The worktree's place according to git."""
     try:
         return Path((git_dir / "gitdir").read_text("utf-8", "surrogateescape").strip()).parent
     except (OSError, ValueError):
@@ -409,25 +417,26 @@ def _points_to(place: Path, git_dir: Path | None) -> bool:
 
 
 def _renamed(draft: Path, directory: Path, name: str) -> Path:
-    """Give a directory the first free of these names; nobody ever sees it without its contents."""
+    """Give a directory the first free name. No process ever sees it without its contents."""
     for target in (directory / name, *(directory / f"{name}-{n}" for n in range(2, 100))):
-        with contextlib.suppress(OSError):  # an empty directory would be replaced, another is in the way
+        with contextlib.suppress(OSError):  # an empty directory would be replaced, another refuses
             if not target.exists():
                 return draft.rename(target)
     raise OSError(f"{directory / name} is taken")
 
 
-def _put_aside(place: Place, rest: Path) -> None:
-    """Rename the worktree and git's directory for it into `rest`; not if something is mounted in them."""
+def _move_aside(place: WorktreePlace, rest: Path) -> None:
+    """Rename the worktree and git's directory for it into `rest`, unless something is mounted in them."""
     moved = {}
     try:
         if place.path is not None:
             place.path.chmod(0o700)  # a directory that was made read-only cannot be moved
             moved[place.path] = place.path.rename(rest / "worktree")
         if place.git_dir is not None:
-            with contextlib.suppress(OSError):  # on another file system
+            with contextlib.suppress(OSError):  # `rest` may be on another file system
                 moved[place.git_dir] = place.git_dir.rename(rest / "git")
-        # The look for work would have found it. But this look is the last, at a place that nobody knows.
+        # The search for work would have found it. But this check is the last, at a place unknown to the
+        # command.
         if mounted := [str(old / name) for old, new in moved.items() for name in mounts.below(new)]:
             raise GitFailed(f"{', '.join(mounted)}: something is mounted there.", "Unmount it.")
     except (OSError, GitFailed):
@@ -438,7 +447,7 @@ def _put_aside(place: Place, rest: Path) -> None:
 
 
 def _delete(path: Path) -> None:
-    """Delete a directory, also what was made read-only in it; but nothing if something is mounted in it."""
+    """Delete a directory, including read-only contents. If something is mounted in it, delete nothing."""
     if mounts.below(path):
         return
 

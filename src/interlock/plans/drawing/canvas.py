@@ -1,7 +1,7 @@
 """A grid of characters with texts and wires, drawn so that the eye can follow each wire.
 
-Where a horizontal of one wire meets a vertical of another, the vertical shows only its own sides. `─│─` is a
-crossing. In `─├─` and `─└─` the vertical turns right; the horizontal from the left passes behind it.
+Where wires cross, the vertical one is drawn on top, with only its own sides. `─│─` is a crossing. In `─├─`
+and `─└─` the vertical turns right, and the horizontal from the left passes behind it.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class Canvas:
     _sides: dict[tuple[int, int], dict[int, int]] = field(default_factory=dict)
     _chars: dict[tuple[int, int], str] = field(default_factory=dict)
 
-    def along(self, wire: int, line: int, left: int, right: int) -> None:
+    def horizontal(self, wire: int, line: int, left: int, right: int) -> None:
         """A horizontal line, from the middle of one cell to the middle of another."""
         for x in range(left, right + 1):
-            self._reach(wire, x, line, (LEFT if x > left else 0) | (RIGHT if x < right else 0))
+            self._add_sides(wire, x, line, (LEFT if x > left else 0) | (RIGHT if x < right else 0))
 
-    def across(self, wire: int, x: int, top: int, bottom: int) -> None:
+    def vertical(self, wire: int, x: int, top: int, bottom: int) -> None:
         """A vertical line."""
         for line in range(top, bottom + 1):
-            self._reach(wire, x, line, (UP if line > top else 0) | (DOWN if line < bottom else 0))
+            self._add_sides(wire, x, line, (UP if line > top else 0) | (DOWN if line < bottom else 0))
 
     def write(self, x: int, line: int, text: str) -> int:
-        """A text; gives the column after it."""
+        """Write a text; returns the column after it."""
         for char in text:
             if columns_of(char) == 0:
                 self._chars[x - 1, line] = self._chars.get((x - 1, line), "") + char
@@ -55,14 +55,14 @@ class Canvas:
 
     @property
     def meetings(self) -> int:
-        """In how many places the eye must tell one wire from another."""
+        """In how many cells wires cross or touch."""
         return sum(
             1
             for place, wires in self._sides.items()
             if len(wires) > 1 and place not in self._chars and any(s & _ACROSS for s in wires.values())
         )
 
-    def _reach(self, wire: int, x: int, line: int, sides: int) -> None:
+    def _add_sides(self, wire: int, x: int, line: int, sides: int) -> None:
         cell = self._sides.setdefault((x, line), {})
         cell[wire] = cell.get(wire, 0) | sides
 

@@ -2,7 +2,7 @@
 
 An edge leaves its source to the right, runs up or down on a *track*, and enters its target from the left.
 Edges of one source share a track. Two rules keep the drawing unambiguous: tracks of different sources never
-touch, and two sources never use the same piece of a line. Where the second rule leads to a circle, one edge
+touch, and two sources never use the same piece of a line. If the second rule leads to a cycle, one edge
 changes its track on a free line.
 """
 
@@ -24,7 +24,7 @@ class Wire:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Trunk:
-    """A piece of a wire on one track: entered on `line`, left to the right on `ends`."""
+    """A piece of a wire on one track: it enters on `line` and leaves to the right on `ends`."""
 
     wire: int
     line: int
@@ -34,7 +34,7 @@ class Trunk:
     onward: Trunk | None = None
     #: The piece before it.
     continues: Trunk | None = None
-    #: Trunks that must be left of this one.
+    #: Trunks that must be to the left of this one.
     earlier: set[Trunk] = field(default_factory=set)
 
     @property
@@ -51,7 +51,7 @@ class Trunk:
 
 
 def routed(wires: Sequence[Wire]) -> list[Trunk]:
-    """The trunks of all wires with their tracks, counted from the left. A straight one has no track."""
+    """The trunks of all wires with their tracks, counted from the left. A straight trunk has no track."""
     trunks = [Trunk(wire=n, line=wire.line, ends=wire.ends) for n, wire in enumerate(wires)]
     taken = {trunk.line for trunk in trunks} | {end for trunk in trunks for end in trunk.ends}
     while True:
@@ -60,7 +60,7 @@ def routed(wires: Sequence[Wire]) -> list[Trunk]:
         order = _from_left_to_right(bent)
         if len(order) == len(bent):
             break
-        trunks.append(_split(_on_a_circle(bent, set(order)), taken))
+        trunks.append(_split(_trunk_on_cycle(bent, set(order)), taken))
     _assign(order)
     return trunks
 
@@ -82,10 +82,10 @@ def _constrain(bent: Sequence[Trunk]) -> None:
 
 
 def _from_left_to_right(bent: Sequence[Trunk]) -> list[Trunk]:
-    """The trunks in an order that keeps their constraints, without those on a circle.
+    """The trunks in an order that satisfies their constraints, without those on a cycle.
 
-    Among the trunks without a constraint, falling ones come lowest first and rising ones highest first: so
-    they cross least.
+    Among unconstrained trunks, falling ones come lowest first and rising ones highest first: this gives the
+    fewest crossings.
     """
     later: dict[Trunk, list[int]] = {trunk: [] for trunk in bent}
     still = [len(t.earlier) for t in bent]
@@ -110,8 +110,8 @@ def _from_left_to_right(bent: Sequence[Trunk]) -> list[Trunk]:
     return order
 
 
-def _on_a_circle(bent: Sequence[Trunk], settled: set[Trunk]) -> Trunk:
-    """A trunk on a circle: the first that is met twice on the way along the constraints."""
+def _trunk_on_cycle(bent: Sequence[Trunk], settled: set[Trunk]) -> Trunk:
+    """A trunk on a cycle: the first one visited twice when following the constraints."""
     trunk = next(t for t in bent if t not in settled)
     met: set[Trunk] = set()
     while trunk not in met:
@@ -121,8 +121,8 @@ def _on_a_circle(bent: Sequence[Trunk], settled: set[Trunk]) -> Trunk:
 
 
 def _split(trunk: Trunk, taken: set[int]) -> Trunk:
-    """Let a trunk change its track on the nearest free line; gives the second piece."""
-    free = next(line for line in _around(trunk.line) if line >= 0 and line not in taken)
+    """Let a trunk change its track on the nearest free line; returns the second piece."""
+    free = next(line for line in _outward(trunk.line) if line >= 0 and line not in taken)
     taken.add(free)
     ends = tuple(e for e in trunk.ends if e != trunk.line)
     second = Trunk(wire=trunk.wire, line=free, ends=ends, continues=trunk)
@@ -131,7 +131,7 @@ def _split(trunk: Trunk, taken: set[int]) -> Trunk:
     return second
 
 
-def _around(line: int) -> Iterator[int]:
+def _outward(line: int) -> Iterator[int]:
     for step in count(1):
         yield line + step
         yield line - step

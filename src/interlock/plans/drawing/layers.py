@@ -1,8 +1,8 @@
 """The columns of a drawing, and the order of tasks within each.
 
-A task is in the column after the last task that it waits for, so a column is a wave of tasks that may run at
-once. An edge that passes columns gets a *bend* in each of them, which keeps it clear of the tasks there;
-edges of one source and kind share their bends. The median of the neighbours improves the order within columns
+A task is in the column after the last task that it waits for, so the tasks of a column may run in parallel.
+An edge that passes columns gets a *bend* in each of them, which keeps it clear of the tasks there. Edges of
+one source and kind share their bends. The order within columns is improved by the median of the neighbours
 (Sugiyama's method).
 """
 
@@ -13,9 +13,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from interlock.core.plans.graph import topological
-from interlock.plans.drawing.picture import Link, PlanPicture
+from interlock.plans.drawing.picture import PictureEdge, PlanPicture
 
-#: With this many bends, longer edges are drawn straight: such a drawing is an overview.
+#: Beyond this many bends, longer edges are drawn straight: such a drawing is an overview.
 BENDS_MAX = 100_000
 _SWEEPS = 12
 #: With more vertices than this, crossings are not counted.
@@ -43,9 +43,9 @@ class Layers:
 
 
 def layered(graph: PlanPicture) -> Layers:
-    """Columns for a graph, with few crossings."""
+    """Arrange a graph in columns, with few crossings."""
     layers = _in_columns(graph)
-    _uncross(layers)
+    _reduce_crossings(layers)
     return layers
 
 
@@ -74,8 +74,8 @@ def _in_columns(graph: PlanPicture) -> Layers:
     return layers
 
 
-def _route_links(layers: Layers, links: tuple[Link, ...], number: dict[str, int]) -> None:
-    """Give every link its route; the longest last, as they get no bends if there are too many."""
+def _route_links(layers: Layers, links: tuple[PictureEdge, ...], number: dict[str, int]) -> None:
+    """Give every link its route. The longest come last, because they get no bends if there are too many."""
     bends: dict[tuple[int, str], list[int]] = defaultdict(list)
     routes: dict[int, list[int]] = {}
     bent = 0
@@ -93,7 +93,7 @@ def _route_links(layers: Layers, links: tuple[Link, ...], number: dict[str, int]
         while len(shared) < span(n) - 1:
             shared.append(_new_bend(layers, shared[-1] if shared else source))
         routes[n] = [source, *shared[: span(n) - 1], target]
-        _join(layers, routes[n][-2], target)
+        _connect(layers, routes[n][-2], target)
     layers.routes = [routes[n] for n in range(len(links))]
 
 
@@ -103,16 +103,16 @@ def _new_bend(layers: Layers, after: int) -> int:
     layers.columns[layers.column[vertex]].append(vertex)
     layers.before.append([])
     layers.after.append([])
-    _join(layers, after, vertex)
+    _connect(layers, after, vertex)
     return vertex
 
 
-def _join(layers: Layers, left: int, right: int) -> None:
+def _connect(layers: Layers, left: int, right: int) -> None:
     layers.after[left].append(right)
     layers.before[right].append(left)
 
 
-def _uncross(layers: Layers) -> None:
+def _reduce_crossings(layers: Layers) -> None:
     """Sort columns by the median of their neighbours, back and forth, and keep the best order."""
     place = [0] * len(layers.column)
 

@@ -1,7 +1,7 @@
-"""The place of everything in a drawing: columns and lines of a grid.
+"""Places the elements of a drawing on a grid of columns and lines.
 
-One unit is a line of text; larger drawings multiply. Nothing overlaps: every vertex keeps its distance to the
-one above it. Within that, each is as near to the middle of its neighbours as possible.
+One unit is a line of text; larger drawings scale it. Nothing overlaps: every vertex keeps a minimum distance
+to the one above it. Within that limit, each is as close to the middle of its neighbours as possible.
 """
 
 from __future__ import annotations
@@ -76,9 +76,11 @@ def _lines(layers: Layers, node_lines: int) -> list[int]:
 
 
 def _rounded(layers: Layers, offsets: list[list[int]], line: list[float]) -> list[int]:
-    """Whole lines. Rounding before adding the offset keeps the distances, which are whole numbers.
+    """The vertices on whole lines. Rounding before adding the offset preserves the distances, which are
+    integers.
 
-    Two that are equal but for the last bit may be rounded apart: the lower one does not go above the upper.
+    Two values that differ only in the last bit may round apart: a lower vertex never moves above an upper
+    one.
     """
     rounded = [0] * len(line)
     for column, offset in zip(layers.columns, offsets, strict=True):
@@ -91,13 +93,13 @@ def _rounded(layers: Layers, offsets: list[list[int]], line: list[float]) -> lis
 
 
 def _length(layers: Layers, line: list[int]) -> int:
-    """How far edges go up and down, plus 2 for each that is not straight."""
+    """The vertical length of all edges, plus 2 for each edge that is not straight."""
     steps = [abs(line[v] - line[n]) for v, after in enumerate(layers.after) for n in after]
     return sum(steps) + 2 * sum(step > 0 for step in steps)
 
 
 def _offsets(layers: Layers, column: list[int], half: int) -> list[int]:
-    """The least distance of each vertex from the first of its column."""
+    """The least distance of each vertex from the first vertex of its column."""
     offsets = [0]
     for above, below in pairwise(column):
         halves = sum(0 if layers.is_bend(v) else half for v in (above, below))
@@ -114,7 +116,7 @@ def _pull(layers: Layers, n: int, offset: list[int], line: list[float], *, forth
     for vertex, at in zip(column, offset, strict=True):
         near = neighbours[vertex] or [vertex]
         wishes.append(sum(line[v] for v in near) / len(near) - at)
-        # Bends pull most: a straight long edge is worth more than a centred task.
+        # Bends weigh most: a straight long edge matters more than a centred task.
         pulled = layers.is_bend(vertex) and any(layers.is_bend(v) for v in neighbours[vertex])
         weights.append(8.0 if pulled else 1.0 if neighbours[vertex] else 0.2)
     for vertex, at, wish in zip(column, offset, _ascending(wishes, weights), strict=True):

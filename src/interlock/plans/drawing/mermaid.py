@@ -1,7 +1,7 @@
 """A picture as Mermaid text, which many pages and editors draw.
 
-Nodes have numbers, so that no key can be read as syntax; texts are quoted, and every character that Mermaid
-or HTML could interpret is written as its code.
+Nodes have numbers, so that no key can be parsed as syntax. Texts are quoted, and every character that Mermaid
+or HTML could interpret is escaped as its code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a drawing shows: tasks and the edges between them."""
+"""The input of a drawing: tasks and the edges between them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,28 @@ WHEN_SUCCESS, WHEN_COMPLETION, WHEN_FAILURE = "success", "completion", "failure"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A task. Without a status it has no sign of one."""
+    """A task. Without a status it has no status sign."""
 
     key: str
     title: str = ""
     status: str = ""
+    #: The page about it.
+    href: str = ""
+    #: `added`, `removed` or `changed` since the revision before.
+    change: str = ""
+    #: It is part of the longest chain.
+    critical: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class PictureEdge:
     """An edge: `target` waits until `source` has ended as `when` requires."""
 
     source: str
     target: str
     when: str = WHEN_SUCCESS
+    #: `added`, `removed` or `changed` since the revision before.
+    change: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,5 +38,5 @@ class PlanPicture:
     """Nodes with distinct keys, and links between them. It has no cycle."""
 
     nodes: tuple[Node, ...]
-    links: tuple[Link, ...] = ()
+    links: tuple[PictureEdge, ...] = ()
     title: str = ""

@@ -6,11 +6,12 @@ from unicodedata import category, combining, east_asian_width
 
 from interlock.plans.drawing.picture import WHEN_COMPLETION, WHEN_FAILURE, WHEN_SUCCESS
 
-#: In the order in which a task goes through them.
+#: In the order in which a task passes through them.
 STATUS_SIGNS = {
     "waiting": "○",
     "deferred": "◌",
     "pending": "◎",
+    "held_back": "◫",
     "in_progress": "◐",
     "completed": "✓",
     "failed": "✗",
@@ -23,6 +24,10 @@ EDGE_WORDS = {
     WHEN_COMPLETION: "on any end",
     WHEN_FAILURE: "on failure",
 }
+
+
+#: How a part differs from the revision before.
+CHANGE_SIGNS = {"added": "+", "removed": "\N{MINUS SIGN}", "changed": "~"}
 
 
 def sign(status: str) -> str:

@@ -1,7 +1,7 @@
-"""A picture as plain text: boxes and lines if they fit and can be followed, else a list by columns.
+"""A picture as plain text: boxes and lines if they fit and are legible, else a list by columns.
 
-Up to 250 tasks are drawn. For more, in a terminal that is too narrow, or where lines meet in too many places,
-a list has one line per task; SVG has room for such a graph.
+Up to 250 tasks are drawn. A list with one line per task replaces the drawing if there are more tasks, the
+terminal is too narrow, or lines meet in too many places. SVG has room for such a graph.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from interlock.plans.drawing import channel
 from interlock.plans.drawing.canvas import Canvas
 from interlock.plans.drawing.layers import layered
 from interlock.plans.drawing.layout import GridPoint, Layout, lay_out
-from interlock.plans.drawing.picture import WHEN_SUCCESS, Link, PlanPicture
+from interlock.plans.drawing.picture import WHEN_SUCCESS, PictureEdge, PlanPicture
 from interlock.plans.drawing.symbols import (
     ARROWS,
     EDGE_WORDS,
@@ -35,7 +35,7 @@ _MIXED = "►"
 #: Forms in order of preference: lines of a node, columns of its label.
 _FORMS = ((3, 40), (3, 24), (3, 14), (1, 40), (1, 24), (1, 14))
 _NAMED_MAX = 6
-#: Lines that meet in more places can be followed with a finger, and not with the eye.
+#: If lines meet in more places than this, the eye cannot follow them.
 MEETINGS_MAX = 12
 _BELOW_MIN = 16
 
@@ -108,7 +108,7 @@ class _Painter:
         return self._canvas.meetings
 
     def _column(self, column: int, left: int) -> int:
-        """Draw a column and the channel after it; gives the left side of the next column."""
+        """Draw a column and the channel after it; returns the left side of the next column."""
         nodes = [n for n, place in enumerate(self._layout.nodes) if place.column == column]
         margin = 4 if self._boxed else 3
         right = left + max(text_width(self._labels[n]) for n in nodes) + margin - 1
@@ -130,7 +130,7 @@ class _Painter:
         return following
 
     def _node(self, n: int, left: int, right: int, *, leads_on: bool) -> int:
-        """Draw a task; gives the column where its edges begin."""
+        """Draw a task; returns the column where its edges begin."""
         line, text = self._layout.nodes[n].line, self._labels[n]
         if not self._boxed:
             end = self._canvas.write(left, line, f" {text} ")
@@ -147,20 +147,20 @@ class _Painter:
     def _trunk(self, trunk: channel.Trunk, wire: int, start: int, right: int, following: int) -> None:
         draw = self._canvas
         if trunk.straight:
-            draw.along(wire, trunk.line, start, following)
+            draw.horizontal(wire, trunk.line, start, following)
             return
         x = right + 2 + 2 * trunk.track
         begins = start if trunk.continues is None else right + 2 + 2 * trunk.continues.track
-        draw.along(wire, trunk.line, begins, x)
-        draw.across(wire, x, trunk.top, trunk.bottom)
+        draw.horizontal(wire, trunk.line, begins, x)
+        draw.vertical(wire, x, trunk.top, trunk.bottom)
         for end in trunk.ends:
             goes_on = trunk.onward is not None and end == trunk.onward.line
-            draw.along(wire, end, x, x + 1 if goes_on else following)
+            draw.horizontal(wire, end, x, x + 1 if goes_on else following)
 
 
 def _listed(graph: PlanPicture, width: int) -> Drawing:
-    """One line per task, column by column, with what it waits for."""
-    sources: dict[str, list[Link]] = defaultdict(list)
+    """One line per task, column by column, with the tasks that it waits for."""
+    sources: dict[str, list[PictureEdge]] = defaultdict(list)
     for link in graph.links:
         sources[link.target].append(link)
     key_width = min(max(text_width(harmless(n.key)) for n in graph.nodes), 40)
@@ -181,12 +181,12 @@ def _listed(graph: PlanPicture, width: int) -> Drawing:
 
 
 def _wrapped(text: str, width: int, indent: int) -> list[str]:
-    """A long line goes on below its second column, if that leaves room."""
+    """Wrap a long line below its second column, if that leaves room."""
     below = " " * (indent if indent + _BELOW_MIN <= width else 0)
     return textwrap.wrap(text, width, subsequent_indent=below, break_on_hyphens=False)
 
 
-def _waits(links: list[Link]) -> str:
+def _waits(links: list[PictureEdge]) -> str:
     named = [
         harmless(k.source) + ("" if k.when == WHEN_SUCCESS else f" ({EDGE_WORDS.get(k.when, k.when)})")
         for k in links[:_NAMED_MAX]
@@ -208,7 +208,7 @@ def _legend(graph: PlanPicture, width: int, *, arrows: bool = True) -> Iterator[
     if not known:
         yield ""
     yield "   ".join(f"{ARROWS[k]} {EDGE_WORDS[k]}" for k in ARROWS if k in kinds)
-    by_target: dict[str, list[Link]] = defaultdict(list)
+    by_target: dict[str, list[PictureEdge]] = defaultdict(list)
     for link in graph.links:
         by_target[link.target].append(link)
     for target, links in by_target.items():

@@ -1,9 +1,9 @@
-"""A live run: a run that this process works on, and what the store last answered about it.
+"""A live run: a run that this process works on, and the store's last answer about it.
 
     trusted_until = sent + lease - ladder - margin
 
-Whoever works on a run owns one of these: a worker, a hold, an orchestrator, a Python program. The heartbeat
-renews the lease and records the answers here.
+The owner of a run creates one: a worker, a hold, an orchestrator, a Python program. The heartbeat renews the
+lease and records the answers here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from interlock.service.contract import LeaseView, RefusalView, Report, RunView
 if TYPE_CHECKING:
     from interlock.process.command import SupervisedCommand
 
-#: A renewal also answers whether somebody asked the run to stop, so it is sent at least this often.
+#: The answer to a renewal also reports stop requests, so a renewal is sent at least this often.
 BEAT_MAX_S = 2.0
 
 
@@ -37,11 +37,11 @@ class LiveRun:
         deadline_s: float | None = None,
         answered: Callable[[], None] | None = None,
     ) -> None:
-        """`sent_s` is when the claim was sent, `deadline_s` when the command's own time is up.
+        """`sent_s` is when the claim was sent. `deadline_s` is the command's own timeout.
 
-        A claim may have waited for work; the lease began no earlier than `sent_s + lease.waited_s`.
+        A claim may have waited for work: the lease began no earlier than `sent_s + lease.waited_s`.
 
-        `answered` is called after each answer to a renewal, and when a command starts; without it, a command
+        `answered` is called after each answer to a renewal, and when a command starts. Without it, a command
         is stopped once its run is cancelled or lost.
         """
         assert lease.lease_s is not None and lease.expires_at is not None, (
@@ -53,19 +53,19 @@ class LiveRun:
         self._deadline_s = deadline_s
         self._answered = answered or self._stop_if_unwanted
         self._beat_s = min(beat_s, lease.lease_s / 3)
-        #: When the last renewal that the store accepted was sent.
+        #: When the last accepted renewal was sent.
         self.renewed_s = sent_s + lease.waited_s
-        self._trusted_until_s = self.renewed_s + self.ladder.trust_s(lease.lease_s)
+        self._run_until_s = self.renewed_s + self.ladder.unrenewed_s(lease.lease_s)
         self._expires_at: datetime | None = lease.expires_at
-        #: Why the run should stop; None while nobody asked for it.
+        #: Why the run should stop; None until it is asked to.
         self.cancel_reason: str | None = None
         #: Why the store refused a renewal; None while the run has its lease.
         self.lost: RefusalView | None = None
         #: Set once the run is cancelled or lost.
-        self.unwanted = threading.Event()
-        #: Its end is being reported, or was: it is not renewed any more.
+        self.stop_event = threading.Event()
+        #: Whether its end is being reported, or was: it is no longer renewed.
         self.ending = False
-        #: How many messages the run has not read, and the number of the last one it has read.
+        #: The number of unread messages, and the number of the last message that the run has read.
         self.unread = self.seen = 0
         self._command: SupervisedCommand | None = None
         self._lock = threading.Lock()
@@ -89,57 +89,56 @@ class LiveRun:
         return Report(run=self.lease.run, seen=self.seen)
 
     @property
-    def trusted_until_s(self) -> float:
+    def run_until_s(self) -> float:
         """When the supervisor stops the command by itself, on the clock of `now_s`."""
-        trusted_s = self._trusted_until_s
-        return trusted_s if self._deadline_s is None else min(trusted_s, self._deadline_s)
+        until_s = self._run_until_s
+        return until_s if self._deadline_s is None else min(until_s, self._deadline_s)
 
     @property
     def overdue(self) -> bool:
-        """Whether the lease is over by this machine's clock: no renewal came through in time, or the run's
-        own time is up. The store has the last word: it may accept a later renewal, if nobody has taken the
-        item."""
-        end_s = self._trusted_until_s + self.ladder.total_s
+        """Whether the lease has expired by this machine's clock: no renewal succeeded in time, or the run has
+        timed out. The store decides: it may accept a later renewal, if no other run has claimed the item."""
+        end_s = self._run_until_s + self.ladder.total_s
         return now_s() >= (end_s if self._deadline_s is None else min(end_s, self._deadline_s))
 
     @property
     def timed_out(self) -> bool:
-        """Whether the command's own time is up, and was up before its trust ended."""
-        return self._deadline_s is not None and self._deadline_s <= min(self._trusted_until_s, now_s())
+        """Whether the command timed out, and did so before its lease had to be renewed."""
+        return self._deadline_s is not None and self._deadline_s <= min(self._run_until_s, now_s())
 
     def renewed(self, view: RunView, sent_s: float) -> None:
         """Record the store's answer to a renewal that was sent at `sent_s`, also a refusal.
 
-        A store may answer without having written (lanes on a git remote). Then the lease ends when it did
-        before, and so does trust.
+        A store may answer without a write (lanes on a git remote). Then the end of the lease and
+        `run_until_s` do not change.
         """
         with self._lock:
             self.unread = view.unread
             if view.refusal is not None:
                 if self.lost is None and not self.ending:
                     self.lost = view.refusal
-                    self.unwanted.set()
+                    self.stop_event.set()
             else:
                 self.renewed_s = max(self.renewed_s, sent_s)
                 if view.expires_at != self._expires_at or self._ends_at_timeout(view):
                     self._expires_at = view.expires_at
-                    trusted_s = sent_s + self.ladder.trust_s(self.lease_s)
-                    self._trusted_until_s = max(self._trusted_until_s, trusted_s)
+                    until_s = sent_s + self.ladder.unrenewed_s(self.lease_s)
+                    self._run_until_s = max(self._run_until_s, until_s)
             if view.cancel_requested and self.cancel_reason is None:
                 self.cancel_reason = (view.item.cancel_reason if view.item else None) or "cancelled"
-                self.unwanted.set()
+                self.stop_event.set()
         self._act()
 
     def lose(self, why: RefusalView) -> None:
-        """The store that gave the lease is gone, and the lease with it."""
+        """Mark the lease as lost: the store that gave it was replaced."""
         with self._lock:
             if self.lost is None and not self.ending:
                 self.lost = why
-                self.unwanted.set()
+                self.stop_event.set()
         self._act()
 
     def watch(self, command: SupervisedCommand | None) -> None:
-        """Pass trust on to this command from now on, which runs under the lease."""
+        """From now on, extend the time of this command, which runs under the lease."""
         with self._lock:
             self._command = command
         if command is not None:
@@ -150,7 +149,7 @@ class LiveRun:
         with self._lock:
             if self.cancel_reason is None and self.beats:
                 self.cancel_reason = reason
-                self.unwanted.set()
+                self.stop_event.set()
             if self._command is not None:
                 self._command.stop()
 
@@ -163,15 +162,15 @@ class LiveRun:
     def _act(self) -> None:
         with self._lock:
             if self._command is not None and self.lost is None:
-                self._command.trust(self.trusted_until_s)
+                self._command.extend(self.run_until_s)
         self._answered()
 
     def _stop_if_unwanted(self) -> None:
-        if self.unwanted.is_set():
+        if self.stop_event.is_set():
             self.stop("cancelled")
 
     def _ends_at_timeout(self, view: RunView) -> bool:
-        """Whether a renewal could not move the end of the run because its timeout comes first."""
+        """Whether a renewal could not extend the run because its timeout comes first."""
         timeout_s, first = self.lease.item.timeout_s, self.lease.expires_at
         if timeout_s is None or view.expires_at is None or first is None:
             return False

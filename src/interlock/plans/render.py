@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from interlock.core.plans.model import Graph
-from interlock.plans.drawing.picture import Link, Node, PlanPicture
-from interlock.service.planview import PlanView
+from interlock.plans.drawing.picture import Node, PictureEdge, PlanPicture
+from interlock.service.plan_view import PlanView
 
 
 def picture(plan: PlanView) -> PlanPicture:
@@ -12,7 +12,7 @@ def picture(plan: PlanView) -> PlanPicture:
     return PlanPicture(
         title=plan.name,
         nodes=tuple(Node(key=t.key, title=t.title, status=t.status) for t in plan.tasks),
-        links=tuple(Link(source=e.source, target=e.target, when=e.when) for e in plan.edges),
+        links=tuple(PictureEdge(source=e.source, target=e.target, when=e.when) for e in plan.edges),
     )
 
 
@@ -21,5 +21,5 @@ def bare_picture(title: str, graph: Graph) -> PlanPicture:
     return PlanPicture(
         title=title,
         nodes=tuple(Node(key=t.key, title=t.title or t.key) for t in graph.tasks),
-        links=tuple(Link(source=e.source, target=e.target, when=e.when.value) for e in graph.edges),
+        links=tuple(PictureEdge(source=e.source, target=e.target, when=e.when.value) for e in graph.edges),
     )

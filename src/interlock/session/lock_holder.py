@@ -1,11 +1,11 @@
-"""The keeper: a small process that keeps a session lock for a shell, which cannot hold one itself.
+"""The holder: a small process that keeps a session lock for a shell, which cannot hold one itself.
 
-It inherits the locked file. It ends, which frees the lock, when the process it watches has ended, when the
-file was unlinked (`session unlock`), or when it gets a signal. Run as a program; it uses little of the
-standard library, since it may live for hours.
+It inherits the locked file. It ends, and so frees the lock, when the watched process has ended, when the file
+was unlinked (`session unlock`), or when it gets a signal. It runs as a program, and uses little of the
+standard library because it may live for hours.
 
-It watches the process through a pidfd, which never means another process. Where the system has none, it
-checks the process number twice a second, and would take a new process with the same number for the old one.
+It watches the process through a pidfd, which never refers to another process. Without pidfd support, it
+checks the process number twice a second, and mistakes a new process with the same number for the old one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LOOK_S = 0.5
 
 
 def keep(lock: int, pidfd: int | None, pid: int) -> None:
-    """Return when the lock is needed no more."""
+    """Return when the lock is no longer needed."""
     poll = select.poll()
     if pidfd is not None:
         poll.register(pidfd, select.POLLIN)

@@ -1,10 +1,10 @@
-"""Git without a person: nothing that git starts to sign in may wait for somebody to answer.
+"""Git without prompts: no sign-in program that git starts may wait for a person.
 
-`GIT_TERMINAL_PROMPT` covers git itself. The programs that it starts need settings of their own: ssh
-`BatchMode`, or an askpass program that fails at once; Git Credential Manager its own variable. An askpass
-program of the user's own may be a script that prints a token, so it runs, but not for long.
+`GIT_TERMINAL_PROMPT` covers git itself. The programs that it starts need their own settings. ssh needs
+`BatchMode`, or an askpass program that fails at once; Git Credential Manager needs its own variable. The
+user's askpass program may be a script that prints a token, so it runs, but only for a limited time.
 
-Not promised: that a credential helper which asks a person in a window is ended before the git command is.
+Not promised: that a credential helper that asks a person in a window is ended before the git command ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 #: A script answers within this time; a person does not.
 ASKPASS_S = 10.0
-#: For git itself; helpers read it through git.
+#: Options for git itself; helpers read the setting through git.
 CONFIGURATION = ("-c", "credential.interactive=false")
 
 _BATCH = "-oBatchMode=yes"
@@ -36,7 +36,7 @@ except subprocess.TimeoutExpired:
 
 
 def variables(environ: Mapping[str, str], ssh_command: str, askpass: str) -> dict[str, str]:
-    """Variables for git, given the caller's, and what git's configuration says about ssh and askpass."""
+    """Variables for git, from the caller's variables and the ssh and askpass settings of git."""
     chosen = {
         "GCM_INTERACTIVE": "never",
         "SSH_ASKPASS": "false",
@@ -52,7 +52,7 @@ def variables(environ: Mapping[str, str], ssh_command: str, askpass: str) -> dic
 
 
 def _is_ssh(command: str) -> bool:
-    """Whether a shell command is OpenSSH with options: any other program may not know ours."""
+    """Whether a shell command is OpenSSH with options. Other programs may not know our options."""
     try:
         words = shlex.split(command)
     except ValueError:

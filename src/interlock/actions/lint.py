@@ -1,7 +1,8 @@
-"""Find the known mistakes in workflows that run an agent; about others there is nothing to say.
+"""Finds the known mistakes in workflows that run an agent. Other workflows have no findings.
 
-A concurrency group is checked by the keys it gives to made-up occurrences, not by its spelling. There is no
-finding where a key or a condition depends on what only a run knows: a finding is a mistake, not a suspicion.
+A concurrency group is checked by the keys that it gives to simulated occurrences, not by its spelling. If a
+key or a condition depends on values that only a run knows, there is no finding: a finding is a mistake, not a
+suspicion.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from typing import Any
 
 from interlock.actions import agents
 from interlock.actions.expressions import (
+    KnownObject,
     MalformedExpression,
     Opaque,
-    Record,
     Undecided,
     parse_condition,
     parse_template,
@@ -31,16 +32,16 @@ from interlock.actions.workflow import Concurrency, Job, NotAWorkflow, Workflow,
 
 #: How deep GitHub lets workflows call each other.
 _CALLS_MAX = 10
-#: Enough for every event of a few callers.
+#: The limit is enough for every event of a few callers.
 _OCCURRENCES_MAX = 200
-#: More often than once a day. A job without a time limit ends after six hours.
+#: Schedules that run more often than once a day. A job without a time limit ends after six hours.
 _OFTEN = re.compile(r"\S+\s+\S*[*,/-]\S*\s.*")
 _REPOSITORY_NAME = re.compile(r"['\"]([\w.-]+)/?([\w.-]*)['\"]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """A workflow, its jobs that run an agent, and what starts it: its own events and those of its callers."""
+class CheckedWorkflow:
+    """A workflow, its jobs that run an agent, and the events that start it: its own and its callers'."""
 
     workflow: Workflow
     jobs: tuple[Job, ...]
@@ -50,9 +51,9 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedGroup:
-    """A concurrency group of a workflow or job: the jobs it serialises, and the keys that occurrences get."""
+    """A concurrency group of a workflow or job: the jobs that it serialises, and the keys of occurrences."""
 
-    subject: Subject
+    subject: CheckedWorkflow
     concurrency: Concurrency
     #: Empty if no job of the group runs an agent.
     jobs: tuple[Job, ...]
@@ -92,12 +93,12 @@ def check(files: Sequence[tuple[str, bytes]]) -> list[WorkflowFinding]:
     return sorted(set(findings) | set(_case(groups)) | set(_deadlocks(groups)))
 
 
-def _subjects(workflows: Sequence[Workflow]) -> list[Subject]:
-    """What is to be checked of each workflow.
+def _subjects(workflows: Sequence[Workflow]) -> list[CheckedWorkflow]:
+    """The parts of each workflow to check.
 
-    A called workflow among the files is checked itself, with the events of its callers; people talk to it if
-    they talk to one of them. The calling job needs no group if the called workflow runs no agent, or each
-    agent under its own group.
+    A called workflow among the files is checked itself, with the events of its callers. People talk to it if
+    they talk to one of its callers. The calling job needs no group if the called workflow runs no agent, or
+    runs each agent under its own group.
     """
     by_name = {PurePath(workflow.path).name: workflow for workflow in workflows}
 
@@ -105,7 +106,7 @@ def _subjects(workflows: Sequence[Workflow]) -> list[Subject]:
         return by_name.get(PurePath(job.uses).name) if job.uses.startswith("./") else None
 
     calls = [(w, job, inside) for w in workflows for job in w.jobs if (inside := called(job)) is not None]
-    talking = {w.path for w in workflows if agents.talks(w)}
+    talking = {w.path for w in workflows if agents.is_conversation(w)}
     for _ in range(_CALLS_MAX):
         talking |= {inside.path for w, _, inside in calls if w.path in talking}
     at_work = {w.path: agents.agent_jobs(w, talking=w.path in talking) for w in workflows}
@@ -116,10 +117,10 @@ def _subjects(workflows: Sequence[Workflow]) -> list[Subject]:
     started = _started(workflows, calls)
     found = []
     for w in workflows:
-        own = {job.key for job in at_work[w.path] if not _sees_to_itself(called(job), at_work)}
+        own = {job.key for job in at_work[w.path] if not _has_own_groups(called(job), at_work)}
         foreign = {job.key for job in w.jobs if called(job) is None and agents.calls_agent(job)}
         found.append(
-            Subject(
+            CheckedWorkflow(
                 workflow=w,
                 jobs=tuple(job for job in w.jobs if job.key in own | foreign),
                 talking=w.path in talking,
@@ -132,7 +133,7 @@ def _subjects(workflows: Sequence[Workflow]) -> list[Subject]:
 def _started(
     workflows: Sequence[Workflow], calls: Sequence[tuple[Workflow, Job, Workflow]]
 ) -> dict[str, list[Occurrence]]:
-    """The occurrences that start each workflow, by its path; of a called one, also those of its callers."""
+    """The occurrences that start each workflow, by its path; for a called one, also its callers'."""
     runs = count(1)
     started = {
         w.path: [
@@ -157,10 +158,10 @@ def _started(
 
 
 def _passed_on(job: Job, given: Sequence[Occurrence]) -> Iterator[Occurrence]:
-    """The occurrences for which a job calls another workflow, with the inputs that it gives."""
+    """The occurrences for which a job calls another workflow, with the inputs that it passes."""
     for occurrence in given:
-        # The agent's own events count only where nothing in the caller may have left them out.
-        if (lets := _let(job, occurrence, surely=occurrence.by_bot)) is not None:
+        # The agent's own events count only if no condition of the caller may exclude them.
+        if (lets := _admitted(job, occurrence, surely=occurrence.by_bot)) is not None:
             contexts = lets.contexts()
             yield replace(lets, inputs={name: _value(text, contexts) for name, text in job.given.items()})
 
@@ -171,14 +172,14 @@ def _value(text: str, contexts: Mapping[str, Any]) -> Any:
     return Opaque("an input", varies=True)
 
 
-def _sees_to_itself(workflow: Workflow | None, at_work: Mapping[str, Sequence[Job]]) -> bool:
+def _has_own_groups(workflow: Workflow | None, at_work: Mapping[str, Sequence[Job]]) -> bool:
     """Whether a called workflow has a group for each agent in it."""
     return workflow is not None and (
         workflow.concurrency is not None or all(job.concurrency is not None for job in at_work[workflow.path])
     )
 
 
-def _job_findings(subject: Subject) -> Iterator[WorkflowFinding]:
+def _job_findings(subject: CheckedWorkflow) -> Iterator[WorkflowFinding]:
     workflow = subject.workflow
     for job in subject.jobs:
         timed = agents.has_timeout(job, talking=subject.talking)
@@ -192,41 +193,43 @@ def _job_findings(subject: Subject) -> Iterator[WorkflowFinding]:
                 f"Job {job.key} has no timeout-minutes: a hanging agent keeps its group for hours.",
                 "Set timeout-minutes on the job.",
             )
-        for deaf in agents.deaf_commands(job, talking=subject.talking):
-            mend = f"Make it the last command of its step and write exec before it: exec {deaf.starter} …"
-            if deaf.inner:
+        for unreached in agents.unreached_agents(job, talking=subject.talking):
+            mend = (
+                f"Make it the last command of its step and write exec before it: exec {unreached.starter} …"
+            )
+            if unreached.inner:
                 mend = (
                     "Start it in the step's own shell, as the last command and with exec:"
-                    f" exec {deaf.starter} … > FILE keeps what it prints for a later step."
+                    f" exec {unreached.starter} … > FILE keeps what it prints for a later step."
                 )
             yield _finding(
                 workflow.path,
-                deaf.line,
+                unreached.line,
                 Mistake.SIGNALS_LOST,
-                f"The shell gets the signals of a cancellation, {deaf.program} does not:"
+                f"The shell gets the signals of a cancellation, {unreached.program} does not:"
                 " it is killed without a chance to end.",
                 mend,
             )
 
 
 def _injections(workflow: Workflow) -> Iterator[WorkflowFinding]:
-    """Strangers' texts that become part of a script, in any workflow."""
+    """Strangers' texts that are inserted into a script, in any workflow."""
     for run in (step.run for job in workflow.jobs for step in job.steps if step.run is not None):
         for line, text in injections(run.value):
             yield _finding(
                 workflow.path,
                 run.line + (line if run.literal else 0),
                 Mistake.SCRIPT_INJECTION,
-                f"{text} becomes part of the script before the shell reads it: whoever wrote it"
+                f"{text} becomes part of the script before the shell reads it: its author"
                 " runs commands with the rights of the job.",
                 'Put it into the env: of the step and write "$NAME", or read $GITHUB_EVENT_PATH.',
             )
 
 
-def _group_missing(subject: Subject, job: Job, *, timed: bool) -> Iterator[WorkflowFinding]:
-    """Whether two runs of this job can meet. A called workflow's are kept apart by the calling job."""
+def _group_missing(subject: CheckedWorkflow, job: Job, *, timed: bool) -> Iterator[WorkflowFinding]:
+    """A finding if two runs of this job can overlap. The calling job serialises a called workflow's runs."""
     own = [o for o in subject.occurrences if o.inputs is None and not o.by_bot]
-    subjects = [o.subject for o in own if _let(job, o) is not None]
+    subjects = [o.subject for o in own if _admitted(job, o) is not None]
     why = ""
     if len(set(subjects)) < len(subjects):
         why = "two events on one issue run it at once"
@@ -242,8 +245,8 @@ def _group_missing(subject: Subject, job: Job, *, timed: bool) -> Iterator[Workf
         )
 
 
-def _groups(subject: Subject, findings: list[WorkflowFinding]) -> Iterator[NamedGroup]:
-    """Every group of a workflow with its keys; an unreadable one becomes a finding."""
+def _groups(subject: CheckedWorkflow, findings: list[WorkflowFinding]) -> Iterator[NamedGroup]:
+    """Every group of a workflow with its keys. An unreadable group becomes a finding."""
     workflow = subject.workflow
     named: list[tuple[Concurrency | None, tuple[Job, ...], bool]] = [
         (workflow.concurrency, subject.jobs, False)
@@ -253,7 +256,7 @@ def _groups(subject: Subject, findings: list[WorkflowFinding]) -> Iterator[Named
         if concurrency is None:
             continue
         try:
-            keys = tuple(_keyed(subject, concurrency, jobs))
+            keys = tuple(_keys_by_occurrence(subject, concurrency, jobs))
         except MalformedExpression as error:
             message = f"GitHub cannot read the expression of the group: {error}."
             mend = "Correct the expression; texts are written in single quotes."
@@ -263,12 +266,12 @@ def _groups(subject: Subject, findings: list[WorkflowFinding]) -> Iterator[Named
         yield NamedGroup(subject=subject, concurrency=concurrency, jobs=jobs, at_job=at_job, keys=keys)
 
 
-def _keyed(
-    subject: Subject, concurrency: Concurrency, jobs: Sequence[Job]
+def _keys_by_occurrence(
+    subject: CheckedWorkflow, concurrency: Concurrency, jobs: Sequence[Job]
 ) -> Iterator[tuple[Occurrence, str]]:
     template = parse_template(concurrency.group.value)
     for occurrence in subject.occurrences:
-        lets = next((found for job in jobs if (found := _let(job, occurrence)) is not None), None)
+        lets = next((found for job in jobs if (found := _admitted(job, occurrence)) is not None), None)
         if lets is None and not occurrence.by_bot:
             continue
         try:
@@ -277,10 +280,10 @@ def _keyed(
             continue
 
 
-def _let(job: Job, occurrence: Occurrence, *, surely: bool = False) -> Occurrence | None:
-    """The occurrence, if the job's condition may let the job run then; with `surely`, if it certainly does.
+def _admitted(job: Job, occurrence: Occurrence, *, surely: bool = False) -> Occurrence | None:
+    """The occurrence, if the job may run for it by its condition; with `surely`, if it certainly runs.
 
-    A job that runs only in a repository of a certain name is judged as if this one had that name.
+    A job that runs only in a repository with a certain name is checked as if this one had that name.
     """
     if surely and job.needs:
         return None  # another job may have decided
@@ -314,14 +317,14 @@ def _waiting(group: NamedGroup) -> Iterator[WorkflowFinding]:
 
 
 def _schedule(group: NamedGroup) -> Iterator[WorkflowFinding]:
-    """Scheduled runs that cancel each other: one that takes longer than its interval never ends."""
+    """Scheduled runs that cancel each other: a run that takes longer than its interval never completes."""
     if "schedule" not in group.subject.workflow.events or group.concurrency.cancel is None:
         return
     name = group.subject.workflow.name
     first, second = (
         Occurrence(event="schedule", thing="schedule", number=0, run=run, workflow=name) for run in (1, 2)
     )
-    if not any(_let(job, first) for job in group.jobs):
+    if not any(_admitted(job, first) for job in group.jobs):
         return
     try:
         template = parse_template(group.concurrency.group.value)
@@ -338,9 +341,9 @@ def _schedule(group: NamedGroup) -> Iterator[WorkflowFinding]:
 
 
 def _bots(group: NamedGroup) -> Iterator[WorkflowFinding]:
-    """Events of the agent's own account that meet the run that caused them."""
+    """Events of the agent's own account that get the key of the run that caused them."""
     people = {key.lower() for o, key in group.keys if not o.by_bot}
-    # A comment explains it best.
+    # A comment is the clearest example.
     for occurrence, key in sorted(group.keys, key=lambda pair: not pair[0].event.endswith("comment")):
         if not occurrence.by_bot or key.lower() not in people or not occurrence.comes_back:
             continue
@@ -350,15 +353,15 @@ def _bots(group: NamedGroup) -> Iterator[WorkflowFinding]:
             yield group.finding(
                 Mistake.GROUP_BEFORE_IF,
                 "GitHub enters a workflow's group before it evaluates any if:, so the agent's own"
-                f" {_named(occurrence.event)} {_harm(group.concurrency)}.",
+                f" {_named(occurrence.event)} {_effect_on_own_run(group.concurrency)}.",
                 "Move concurrency into the job, and leave out bots in the job's if:.",
             )
             return
-        if any(_let(job, occurrence, surely=True) for job in group.jobs):
+        if any(_admitted(job, occurrence, surely=True) for job in group.jobs):
             yield group.finding(
                 Mistake.BOT_NOT_FILTERED,
                 f"No if: leaves out the agent's own events: its {_named(occurrence.event)}"
-                f" {_harm(group.concurrency)}.",
+                f" {_effect_on_own_run(group.concurrency)}.",
                 "Add to the job's if: github.event.sender.type != 'Bot'.",
             )
             return
@@ -368,7 +371,7 @@ def _named(event: str) -> str:
     return "comment" if event.endswith("comment") else "review" if event.endswith("review") else "change"
 
 
-def _harm(concurrency: Concurrency) -> str:
+def _effect_on_own_run(concurrency: Concurrency) -> str:
     if concurrency.keeps_all:
         return "takes a place in the line behind the run that caused it"
     if concurrency.may_cancel:
@@ -377,7 +380,7 @@ def _harm(concurrency: Concurrency) -> str:
 
 
 def _keys(group: NamedGroup) -> Iterator[WorkflowFinding]:
-    """Rule: one thing, one key; two things, two keys."""
+    """Rule: all events on one thing get one key, and different things get different keys."""
     people = [(o, key) for o, key in group.keys if not o.by_bot]
     alike = [
         (a, key_a, b, key_b)
@@ -391,7 +394,7 @@ def _keys(group: NamedGroup) -> Iterator[WorkflowFinding]:
             f"Two {sorted(scattered)[0]} events on one thing get different keys, so both run at once.",
             "Build the key from the number of the issue or pull request, not from the run or the commit.",
         )
-    elif (found := _scattering(group)) is not None:
+    elif (found := _varying_part(group)) is not None:
         part, occurrence = found
         yield group.finding(
             Mistake.KEY_PER_RUN,
@@ -420,15 +423,15 @@ def _keys(group: NamedGroup) -> Iterator[WorkflowFinding]:
             break
 
 
-def _scattering(group: NamedGroup) -> tuple[str, Occurrence] | None:
-    """A part of the key that differs between two events on one thing, and such an event."""
+def _varying_part(group: NamedGroup) -> tuple[str, Occurrence] | None:
+    """A part of the key that differs between two events on one thing, and an example event."""
     template = parse_template(group.concurrency.group.value)
     people = {(o.event, o.thing): o for o in group.subject.occurrences if not o.by_bot and o.comes_back}
     for occurrence in people.values():
         for part, told in variations(occurrence):
             keys = set()
             for each in told:
-                if any(_let(job, each) for job in group.jobs):
+                if any(_admitted(job, each) for job in group.jobs):
                     with suppress(Undecided):
                         keys.add(template.fill(each.contexts()).lower())
             if len(keys) > 1:
@@ -437,16 +440,16 @@ def _scattering(group: NamedGroup) -> tuple[str, Occurrence] | None:
 
 
 def _matrix(group: NamedGroup) -> Iterator[WorkflowFinding]:
-    """Rule: the jobs of a matrix, which belong to one run on one thing, share a key."""
+    """Rule: the jobs of a matrix belong to one run on one thing, so they share a key."""
     template = parse_template(group.concurrency.group.value)
     people = [occurrence for occurrence in group.subject.occurrences if not occurrence.by_bot]
     jobs = group.jobs if group.at_job else ()
-    for occurrence, job in [(let, job) for job in jobs for o in people if (let := _let(job, o))][:1]:
+    for occurrence, job in [(let, job) for job in jobs for o in people if (let := _admitted(job, o))][:1]:
         contexts = occurrence.contexts()
         for name, values in job.matrix.items():
             with suppress(Undecided):
                 first, second = (
-                    template.fill(contexts | {"matrix": Record("matrix", {name: value})})
+                    template.fill(contexts | {"matrix": KnownObject("matrix", {name: value})})
                     for value in values[:2]
                 )
                 if first.lower() != second.lower():
@@ -459,11 +462,11 @@ def _matrix(group: NamedGroup) -> Iterator[WorkflowFinding]:
 
 
 def _case(groups: Sequence[NamedGroup]) -> Iterator[WorkflowFinding]:
-    """Rule: no key of an agent's group differs from another of the repository only in case."""
+    """Rule: no key of an agent's group differs from another key in the repository only in case."""
     first: dict[str, tuple[str, NamedGroup]] = {}
     # Groups without an agent first, so that the finding is about one with an agent.
     for group in sorted(groups, key=lambda group: bool(group.jobs)):
-        for key in _spellings(group):
+        for key in _key_variants(group):
             spelling, owner = first.setdefault(key.lower(), (key, group))
             if spelling != key and group.jobs:
                 where = (
@@ -478,7 +481,7 @@ def _case(groups: Sequence[NamedGroup]) -> Iterator[WorkflowFinding]:
 
 
 def _deadlocks(groups: Sequence[NamedGroup]) -> Iterator[WorkflowFinding]:
-    """Rule: no job waits for the group that its own run is in, nor does a workflow that such a run calls."""
+    """Rule: no job waits for the group of its own run, and neither does a workflow that the run calls."""
     held: dict[tuple[object, str], NamedGroup] = {}
     for group in groups:
         if not group.at_job:
@@ -489,7 +492,7 @@ def _deadlocks(groups: Sequence[NamedGroup]) -> Iterator[WorkflowFinding]:
                     with suppress(Undecided):
                         held[occurrence.run, template.fill(occurrence.contexts()).lower()] = group
     for group in (group for group in groups if group.jobs):
-        # The same text is the same key in one run, also where the events say nothing about it.
+        # In one run, the same text gives the same key, even if no simulated event resolves it.
         same_text = (group.subject.workflow.path, group.concurrency.group.value)
         keys = [same_text, *((o.run, key) for o, key in group.keys if not o.by_bot)]
         for holder, key in keys:
@@ -508,10 +511,12 @@ def _deadlocks(groups: Sequence[NamedGroup]) -> Iterator[WorkflowFinding]:
             break
 
 
-def _spellings(group: NamedGroup) -> list[str]:
+def _key_variants(group: NamedGroup) -> list[str]:
     keys = [key for _, key in group.keys]
     workflow = group.subject.workflow.name
     github = {"workflow": workflow, "repository": REPOSITORY, "event": Opaque("github.event")}
     with suppress(Undecided, MalformedExpression):  # depends on the event: `keys` has them
-        keys.append(parse_template(group.concurrency.group.value).fill({"github": Record("github", github)}))
+        keys.append(
+            parse_template(group.concurrency.group.value).fill({"github": KnownObject("github", github)})
+        )
     return keys

@@ -1,6 +1,6 @@
-"""Reporting the ends of a worker's runs: on disk first, in batches, and again while the store is away.
+"""Reports ends of runs: first to disk, then to the store in batches, with retries during an outage.
 
-A worker also reports what dead workers of this host left in their spools.
+A worker also reports the ends in spools of dead workers on this host.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from interlock.core.errors import InterlockError, InvalidInput, NotAllowed, NoTo
 from interlock.core.model import EventKind, Reason
 from interlock.core.record import replace
 from interlock.process.heartbeat import BackgroundLoop
-from interlock.process.reports import ReportQueue
+from interlock.process.report_queue import ReportQueue
 from interlock.service.contract import EndedRunView, RunView, Service
 from interlock.worker.rundirectory import Home
 from interlock.worker.spool import RunEnd, Spool, orphans
 
-#: How long a batch waits for further ends.
+#: How long a batch waits for more ends.
 GATHER_S = 0.007
 AGAIN_FIRST_S, AGAIN_MAX_S = 0.1, 2.0
 #: How often to look for spools of workers that died on this host.
@@ -43,11 +43,11 @@ class Reporter:
         answered: Callable[[RunEnd, Answer], None],
         crashed: Callable[[Exception], None],
     ) -> None:
-        """`trouble` gets each error of the store, and None once it answers.
+        """`trouble` gets each error of the store, and None when it answers again.
 
-        `unkept` gets an end that could not be written to disk, the first of a row; `refused` gets one
-        on disk that a server does not take with this token, once; `answered` gets the answers
-        to ends of dead workers. An end that another agent's worker left stays on disk for such a worker.
+        `unkept` gets an end that could not be written to disk, only the first in a row. `refused` gets an end
+        on disk that the server refuses from this token, once. `answered` gets the answers to ends of dead
+        workers. An end of another agent's worker stays on disk for such a worker.
         """
         self.queue = ReportQueue(service, gather_s=GATHER_S)
         self._home = home
@@ -56,10 +56,10 @@ class Reporter:
         self._refused = refused
         self._answered = answered
         self._spool = Spool.make(home.spool, worker)
-        #: Ends that could not be written to disk, and why; and whether the last one could not.
+        #: Ends that could not be written to disk, with the error; and whether the last one failed.
         self._unkept: dict[int, OSError] = {}
         self._full = False
-        #: Ends on disk of which it was said that this token may not report them.
+        #: Ends on disk that were already reported as refused for this token.
         self._told_refused: set[int] = set()
         self._leaving = threading.Event()
         self._thread = BackgroundLoop(self._deliver_orphans, "interlock-orphans", crashed)
@@ -73,7 +73,7 @@ class Reporter:
             self._spool.keep(end)
             self._unkept.pop(end.fence, None)
             self._full = False
-        except OSError as error:  # a full disk: the end can still be reported
+        except OSError as error:  # for example a full disk: the end can still be reported
             self._unkept[end.fence] = error
             if not self._full:
                 self._full = True
@@ -84,18 +84,18 @@ class Reporter:
         return self._unkept.get(fence)
 
     def report(self, end: RunEnd) -> Answer | None:
-        """Report an end that was kept; None if the store stays away until this worker leaves."""
+        """Report a kept end; None if the store stays unreachable until this worker leaves."""
         answer = self._deliver(end, self._spool)
         if answer is None and end.fence in self._unkept:
             self.keep(end)
         return answer
 
     def leave(self) -> None:
-        """Try once more to report what is owed, and leave the rest on disk."""
+        """Try once more to report the pending ends, and leave the rest on disk."""
         self._leaving.set()
 
     def close(self, timeout_s: float) -> None:
-        """After `leave`. A call to the store that takes longer is left alone: to report twice is no harm."""
+        """Close after `leave`. A slower call to the store is abandoned: reporting twice does no harm."""
         self._thread.join(timeout_s)
         self._spool.close()
 
@@ -109,7 +109,7 @@ class Reporter:
                 answer = error
             except InterlockError as error:
                 refused = isinstance(error, NoToken | NotAllowed)
-                if not isinstance(error, NotAllowed) or spool is self._spool:  # else another agent's
+                if not isinstance(error, NotAllowed) or spool is self._spool:  # otherwise of another agent
                     self._trouble(error)
                 if refused and end.fence not in self._unkept and end.fence not in self._told_refused:
                     self._told_refused.add(end.fence)
@@ -136,14 +136,14 @@ class Reporter:
 
 
 def ended_run(service: Service, *, item: int, run: int) -> EndedRunView | None:
-    """A run that has ended in the store; None if it goes on, or the store is away."""
+    """A run that has ended in the store; None if it continues or the store is unreachable."""
     with contextlib.suppress(InterlockError):
         return next((view for view in service.show(item).runs if view.run == run and view.ended_at), None)
     return None
 
 
 def reported_run(service: Service, *, item: int, run: int) -> EndedRunView | None:
-    """The same, if a report ended the run, not the store or an operator. That it asked is then its reason."""
+    """The same, if a report ended the run, not the store or an operator. A question is then the reason."""
     ended = ended_run(service, item=item, run=run)
     if ended is None or ended.reason != Reason.REPORTED:
         return None

@@ -1,4 +1,4 @@
-"""What a worker says, for people and logs: one notice for each thing that happens."""
+"""The status lines of a worker, for people and logs: one line for each event."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from interlock.core.errors import InterlockError
 from interlock.core.model import Reason
 from interlock.core.timing import span
 from interlock.service.contract import EndedRunView, RunView
-from interlock.service.itemview import ItemView
+from interlock.service.item_view import ItemView
 from interlock.worker.spool import RunEnd
 
 _ERROR_SHOWN_CHARS = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
-    """One thing that happened in a worker."""
+class StatusLine:
+    """One event in a worker."""
 
     kind: str
     text: str
@@ -32,32 +32,32 @@ class Notice:
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
-def drain_notice(asked: int, at_work: int, ended: int = 0) -> Notice:
-    """The worker was asked to end for the nth time, while `at_work` runs go on and the store does not know
-    yet how `ended` ones ended."""
+def drain_line(asked: int, at_work: int, ended: int = 0) -> StatusLine:
+    """The worker was asked to end for the nth time. `at_work` runs continue, and `ended` ones have an
+    unreported end."""
     one = at_work == 1
     owed = f"; {ended} {'result waits' if ended == 1 else 'results wait'} to be reported" if ended else ""
     if asked == 1:
         rest = f"{at_work} still at work; a second Ctrl-C stops {'it' if one else 'them'}"
         rest = rest if at_work else "nothing runs"
-        return Notice(kind="draining", text=f"Draining: no more is claimed, {rest}{owed}.")
+        return StatusLine(kind="draining", text=f"Draining: no more items are claimed, {rest}{owed}.")
     rest = f" {at_work} at work, to give {'its item' if one else 'their items'} back"
-    return Notice(kind="stopping", text=f"Stopping{rest if at_work else '; nothing runs'}{owed}.")
+    return StatusLine(kind="stopping", text=f"Stopping{rest if at_work else '; nothing runs'}{owed}.")
 
 
-def refused_notice(end: RunEnd, error: InterlockError) -> Notice:
-    """A run has ended, and the server takes no result with this worker's token."""
+def refused_line(end: RunEnd, error: InterlockError) -> StatusLine:
+    """A run has ended, and the server refuses its result from this worker's token."""
     text = (
         f"Run {end.fence} has ended, and its result waits on disk: {error.sentence} A worker here with a"
-        " token that may reports it."
+        " valid token reports it."
     )
-    return Notice(kind="trouble", text=text, run=end.fence, item=end.item)
+    return StatusLine(kind="trouble", text=text, run=end.fence, item=end.item)
 
 
-def end_notice(
+def end_line(
     end: RunEnd, answer: RunView | InterlockError, earlier: EndedRunView | None, lane: str | None
-) -> Notice:
-    """A run's end was reported. `earlier` is the end that its own command had reported before."""
+) -> StatusLine:
+    """A run's end was reported. `earlier` is the end that its own command reported before."""
     status = "refused"
     if isinstance(answer, RunView) and answer.refusal is None:
         kind, text, status = "ended", _ended(end, answer), answer.status
@@ -69,24 +69,26 @@ def end_notice(
     else:
         kind, text = "refused", answer.sentence
     data = {"outcome": end.outcome, "status": status}
-    return Notice(kind=kind, text=text, run=end.fence, item=end.item, lane=lane, data=data)
+    return StatusLine(kind=kind, text=text, run=end.fence, item=end.item, lane=lane, data=data)
 
 
-def unkept_notice(end: RunEnd, error: OSError) -> Notice:
+def unsaved_line(end: RunEnd, error: OSError) -> StatusLine:
     """The end of a run is not on disk while it is reported."""
     text = f"The end of run {end.fence} cannot be written to disk: {error.strerror or error}."
-    return Notice(kind="unkept", text=f"{text} It is reported all the same.", run=end.fence, item=end.item)
+    return StatusLine(
+        kind="unkept", text=f"{text} It is reported all the same.", run=end.fence, item=end.item
+    )
 
 
-def left_notices(
+def unanswered_lines(
     runs: Sequence[int], spool: Path, unkept: Callable[[int], OSError | None]
-) -> Iterator[Notice]:
-    """What a worker leaves that the store has not answered: on disk, or only in its memory."""
+) -> Iterator[StatusLine]:
+    """The unanswered ends of a leaving worker: on disk, or only in its memory."""
     kept = [run for run in runs if unkept(run) is None]
     if kept:
         what = "1 result is" if len(kept) == 1 else f"{len(kept)} results are"
         text = f"{what} not reported yet. On disk, in {spool}: the next worker here delivers it."
-        yield Notice(kind="spooled", text=text, data={"runs": kept})
+        yield StatusLine(kind="spooled", text=text, data={"runs": kept})
     for run in runs:
         error = unkept(run)
         if error is not None:
@@ -94,7 +96,7 @@ def left_notices(
                 f"The end of run {run} is lost with this worker: the store did not answer, and it could not"
                 f" be written to disk ({error.strerror or error}). Its lease ends the run."
             )
-            yield Notice(kind="unreported", text=text, run=run)
+            yield StatusLine(kind="unreported", text=text, run=run)
 
 
 def already_reported(earlier: EndedRunView) -> str:
