@@ -1,1 +1,2 @@
-"""GitHub: events become work, runs stay in sync, and every effect happens once. Nothing else calls GitHub."""
+"""GitHub: turns events into work, keeps runs in sync, and sends every effect once. Only this package calls
+GitHub."""

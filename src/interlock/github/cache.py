@@ -1,4 +1,4 @@
-"""Answers of GitHub that were kept with their ETags: an unchanged one costs no request of the allowance."""
+"""Cached answers of GitHub with their ETags: an unchanged one does not count against the rate limit."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Protocol
 from interlock.core.record import Record
 
 
-class Kept(Record):
-    """An answer as it came."""
+class CachedAnswer(Record):
+    """A raw answer."""
 
     etag: str
     body: bytes
@@ -19,29 +19,29 @@ class Kept(Record):
 
 
 class Cache(Protocol):
-    """Where answers are kept. A key names the account and the address."""
+    """A cache of answers. A key names the account and the address."""
 
-    def get(self, key: str) -> Kept | None: ...
+    def get(self, key: str) -> CachedAnswer | None: ...
 
-    def put(self, key: str, kept: Kept) -> None: ...
+    def put(self, key: str, kept: CachedAnswer) -> None: ...
 
 
 class MemoryCache:
-    """Keeps answers for as long as the process lives, the least recently used ones leave first."""
+    """Keeps answers while the process lives. The least recently used are evicted first."""
 
     def __init__(self, *, entries_max: int = 1000, bytes_max: int = 64 * 1024 * 1024) -> None:
         self._entries_max, self._bytes_max = entries_max, bytes_max
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._kept: OrderedDict[str, CachedAnswer] = OrderedDict()
         self._bytes = 0
 
-    def get(self, key: str) -> Kept | None:
+    def get(self, key: str) -> CachedAnswer | None:
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
             return self._kept.get(key)
 
-    def put(self, key: str, kept: Kept) -> None:
+    def put(self, key: str, kept: CachedAnswer) -> None:
         with self._lock:
             old = self._kept.pop(key, None)
             self._bytes += len(kept.body) - (len(old.body) if old else 0)

@@ -1,4 +1,4 @@
-"""`github doctor`: what will not work with this token and this repository, and why. Only reads are sent."""
+"""`github doctor`: finds what will not work with this token and this repository, and why. It only reads."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 from interlock.core.errors import GitHubLimited, GitHubRefused, GitHubUnavailable, InvalidInput
 from interlock.github.client import GitHub
-from interlock.github.reading import Reader
+from interlock.github.lookup import Reader
 from interlock.github.remarks import ACTIONS_BOT
 from interlock.github.rules import PRIORITIES, Rules
 from interlock.service.contract import CheckView
 
 _REPO = "/repos/{+repo}"
 LABELS_MAX, HOOKS_MAX = 1_000, 100
-#: A signature or a lease is not off by less.
+#: A smaller clock skew harms neither signatures nor leases.
 SKEW_MAX_S = 30.0
-#: Of the hour's requests, so few are too few to go on with.
+#: Fewer remaining requests of the hour are too few.
 LEFT_MIN = 0.1
 _Check = Callable[[GitHub, Mapping[str, Any]], Iterator[CheckView]]
-#: What the intake makes something of.
+#: The events that the intake uses.
 EVENTS = frozenset(
     {
         "issues",
@@ -31,7 +31,7 @@ EVENTS = frozenset(
         "workflow_run",
     }
 )
-#: What tells how the pull requests of runs fare, by the permission that reads it.
+#: The reads of CI outcomes, by the permission that they need.
 _OF_CHECKS = {
     "checks": _REPO + "/commits/{branch}/check-runs",
     "statuses": _REPO + "/commits/{branch}/status",
@@ -40,31 +40,35 @@ _OF_CHECKS = {
 _ACCOUNTS = {
     "user": "a user",
     "app": "an app",
-    "actions": "a job of Actions: what it does starts no workflow, and it cannot assign a hosted agent",
+    "actions": "a job of Actions: its events start no workflow, and it cannot assign a hosted agent",
 }
 
 
 NO_TOKEN = CheckView(
     name="token",
     ok=False,
-    detail="There is no token, so nothing can be read or written at GitHub.",
+    detail="No GitHub token: Interlock cannot read from or write to GitHub.",
     mend="Set INTERLOCK_GITHUB_TOKEN, GH_TOKEN, or the variables of an app.",
 )
 
 
-def check_up(github: GitHub, repo: str, acting: Sequence[str] = ()) -> list[CheckView]:
-    """Look at a repository. What comes after an answer that is missing is not looked at.
+def check_up(github: GitHub, repo: str, accounts: Sequence[str] = ()) -> list[CheckView]:
+    """Check a repository. Checks that depend on a missing answer are skipped.
 
-    `acting` has the accounts that runs reported.
+    `accounts` has the accounts that runs reported.
     """
     try:
         found = github.get(_REPO, repo=repo).body
     except (GitHubLimited, GitHubRefused, GitHubUnavailable) as error:
-        mend = "Give the token access to it, or mend the name." if isinstance(error, GitHubRefused) else ""
+        mend = (
+            "Give the token access to the repository, or correct the name."
+            if isinstance(error, GitHubRefused)
+            else ""
+        )
         return [_of("repository", error.sentence, mend or error.hint)]
     checks: Mapping[str, _Check] = {
         "access": _access,
-        "account": partial(_account, acting=acting),
+        "account": partial(_account, accounts=accounts),
         "rules": _rules,
         "checks": _checks,
         "webhook": _webhook,
@@ -88,17 +92,17 @@ def _access(github: GitHub, found: Mapping[str, Any]) -> Iterator[CheckView]:
     if github.token.kind == "user" and not rights.get("push"):
         yield _of(
             "access",
-            f"The token may read {name} and not write: no comment, reaction, label or assignment.",
+            f"The token can read {name} but not write to it: no comments, reactions, labels or assignments.",
             "Use a token whose account has write access.",
         )
         return
     if found.get("archived"):
-        yield _of("access", f"{name} is archived: nothing can be written.", "Unarchive it.")
+        yield _of("access", f"{name} is archived, so it is read-only.", "Unarchive the repository.")
         return
     yield _of("access", f"{name} can be read and written." if rights.get("push") else f"{name} can be read.")
 
 
-def _account(github: GitHub, found: Mapping[str, Any], acting: Sequence[str]) -> Iterator[CheckView]:
+def _account(github: GitHub, found: Mapping[str, Any], accounts: Sequence[str]) -> Iterator[CheckView]:
     """Whether a person may write with the account of our token, or with one that runs reported."""
     reader, name = Reader(github), found["full_name"]
     own = reader.account() if github.token.kind == "user" else ACTIONS_BOT
@@ -106,7 +110,7 @@ def _account(github: GitHub, found: Mapping[str, Any], acting: Sequence[str]) ->
         agents = reader.rules(name).agents
     except InvalidInput:
         return
-    for login in dict.fromkeys((own, *acting)):
+    for login in dict.fromkeys((own, *accounts)):
         whose = f"The token is of {login}" if login == own else f"Runs write as {login}"
         if login in agents:
             yield _of("account", f"{whose}, the account of the agent {agents[login]}.")
@@ -114,7 +118,7 @@ def _account(github: GitHub, found: Mapping[str, Any], acting: Sequence[str]) ->
             when = "" if login == own else " on the lane of such a run"
             yield _of(
                 "account",
-                f"{whose}, who may write to {name} as a person: a comment of {login}{when} wakes no agent.",
+                f"{whose}, a person with write access to {name}: comments by {login}{when} wake no agent.",
                 f"Use a token of an app or a bot. If only an agent uses {login}, add it to [agents].",
             )
 
@@ -124,7 +128,7 @@ def _rules(github: GitHub, found: Mapping[str, Any]) -> Iterator[CheckView]:
     try:
         rules = Reader(github).rules(name)
     except InvalidInput as wrong:
-        yield _of("rules", wrong.sentence, f"{wrong.hint} Meanwhile deliveries wait.".strip())
+        yield _of("rules", wrong.sentence, f"{wrong.hint} Deliveries wait until then.".strip())
         return
     own = sum(not rule.name.startswith("default:") for rule in rules.rules)
     yield _of("rules", f"{name} has {_many(own, 'rule')} of its own.")
@@ -134,22 +138,22 @@ def _rules(github: GitHub, found: Mapping[str, Any]) -> Iterator[CheckView]:
     if missing:
         yield _of(
             "labels",
-            f"{name} lacks {_list(missing)}, which its rules name.",
-            "Make them, or mend the rules: nobody can set a label that is not there.",
+            f"The rules of {name} name labels that do not exist: {_list(missing)}.",
+            "Create the labels, or correct the rules.",
         )
     else:
-        yield _of("labels", "Every label that the rules name is there.")
+        yield _of("labels", "All labels in the rules exist.")
 
 
 def _checks(github: GitHub, found: Mapping[str, Any]) -> Iterator[CheckView]:
-    """Whether runs can be followed to what checks say about their pull requests."""
+    """Whether the checks of pull requests can be read."""
     name, branch = found["full_name"], found["default_branch"]
     missing = [each for each, route in _OF_CHECKS.items() if not _readable(github, route, name, branch)]
     if missing:
         yield _of(
             "checks",
-            f"The token may not read {_list(missing)}: what becomes of runs' pull requests is not all known.",
-            "Give it the permission to read them.",
+            f"The token cannot read {_list(missing)}, so the CI outcome of runs is incomplete.",
+            "Give the token permission to read them.",
         )
     else:
         yield _of("checks", "Checks, statuses and workflow runs can be read.")
@@ -170,11 +174,11 @@ def _webhook(github: GitHub, found: Mapping[str, Any]) -> Iterator[CheckView]:
     except GitHubRefused as refused:
         if refused.status not in (403, 404):
             raise
-        yield _of("webhook", "Only an administrator's token can see webhooks: not looked at.")
+        yield _of("webhook", "Webhooks were not checked: only an administrator's token can read them.")
         return
     heard = {event for hook in hooks if hook["active"] for event in hook["events"]}
     if not heard:
-        yield _of("webhook", "There is no active webhook: events arrive through Actions only.")
+        yield _of("webhook", "No active webhook: events arrive through Actions only.")
         return
     missing = sorted(EVENTS - heard) if "*" not in heard else []
     failing = [hook for hook in hooks if hook["active"] and (hook["last_response"].get("code") or 200) >= 300]
@@ -185,10 +189,10 @@ def _webhook(github: GitHub, found: Mapping[str, Any]) -> Iterator[CheckView]:
         yield _of(
             "webhook",
             f"The webhook {failing[0]['config'].get('url', '')} answered its last delivery with {code}.",
-            "Look at its recent deliveries; GitHub does not send them again by itself.",
+            "Check its recent deliveries. GitHub does not redeliver by itself.",
         )
     else:
-        yield _of("webhook", "A webhook sends every event that makes work.")
+        yield _of("webhook", "A webhook sends every event that creates work.")
 
 
 def _limits(github: GitHub, _found: Mapping[str, Any]) -> Iterator[CheckView]:
@@ -206,12 +210,12 @@ def _limits(github: GitHub, _found: Mapping[str, Any]) -> Iterator[CheckView]:
         yield _of("clock", told if off else "The clock agrees with GitHub's.", _SET if off else "")
 
 
-_FEW = "What is read in the background waits for the next hour."
-_SET = "Set it: GitHub refuses what an app signs in the future."
+_FEW = "Background reads wait for the next hour."
+_SET = "Set the clock: GitHub rejects tokens that an app signs with a time in the future."
 
 
 def _wanted_labels(rules: Rules) -> set[str]:
-    """Labels that rules name as they are. Those of the default priorities need not be there."""
+    """Labels that rules name literally. Labels of the default priorities need not exist."""
     named = {label.lower() for rule in rules.rules for label in rule.labels if not set("*?[") & set(label)}
     return named | (set(rules.priorities) - set(PRIORITIES))
 

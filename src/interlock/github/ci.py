@@ -1,6 +1,6 @@
 """What GitHub says about the checks of a commit: each check, which are required, workflow runs, a log's end.
 
-Each read is bounded. What the token may not read counts as not there; `Unreadable` says so where nothing is
+Each read is bounded. Data that the token may not read counts as missing. `Unreadable` is raised if none is
 left to decide by.
 """
 
@@ -12,22 +12,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from interlock.core.checks import Check, CiOutcome, Required
+from interlock.core.ci import Check, CiOutcome, Required
 from interlock.core.errors import GitHubRefused, GitHubUnavailable, InvalidInput
 from interlock.core.record import Record
 from interlock.github.client import GitHub
 from interlock.github.effects import LANE_CONTEXT
 from interlock.github.facts import one_line
-from interlock.store.links_port import WorkflowRun
+from interlock.store.links import StoredWorkflowRun
 
 _REPO = "/repos/{+repo}"
-#: How much of a commit is looked at.
+#: The most checks and runs read for a commit.
 CHECKS_MAX, RUNS_MAX, ARTIFACTS_MAX, JOBS_MAX, COMMITS_MAX = 300, 20, 20, 100, 250
-#: How long GitHub keeps logs if nobody has changed that.
+#: How long GitHub keeps logs by default.
 LOGS_KEPT = timedelta(days=90)
-#: How much of the end of a log goes to the agent.
+#: The part at the end of a log that the agent gets.
 TAIL_LINES, TAIL_BYTES = 100, 16 * 1024
-#: Gone, never there for us, or more than the token may.
+#: Statuses: gone, hidden from us, or not permitted to the token.
 _UNREADABLE = (403, 404, 409, 410, 422)
 _ENDED = {
     "success": CiOutcome.SUCCESS,
@@ -39,7 +39,7 @@ _ENDED = {
     "startup_failure": CiOutcome.FAILURE,
     "cancelled": CiOutcome.CANCELLED,
     "stale": CiOutcome.CANCELLED,
-    # It goes on once somebody has done something.
+    # It continues after a manual step.
     "action_required": CiOutcome.PENDING,
 }
 #: Colours and cursor moves, the time before each line, and whatever looks like a token of GitHub.
@@ -49,7 +49,7 @@ _TOKEN = re.compile(r"\b(?:gh[a-z]_|github_pat_)[A-Za-z0-9_]{16,}", re.ASCII)
 
 
 class Unreadable(Record):
-    """The token may not read the checks."""
+    """The token cannot read the checks."""
 
     why: str
 
@@ -60,7 +60,7 @@ class FailedJob(Record):
     name: str
     url: str
     log_tail: str
-    #: Until when GitHub keeps the log, as it writes times.
+    #: When GitHub deletes the log, in its time format.
     log_expires_at: str
 
 
@@ -71,11 +71,11 @@ class Ci:
         self._github = github
 
     def checks(self, repo: str, sha: str) -> list[Check] | Unreadable:
-        """The newest checks and statuses of a commit, but for our own status, which says who has the lane."""
+        """The newest checks and statuses of a commit, without our own status on the lane."""
         of_commit, pages = _REPO + "/commits/{sha}", self._github.pages
         kinds = ((f"{of_commit}/check-runs", "check_runs"), (f"{of_commit}/status", "statuses"))
         try:
-            # Half of them would say less than nothing: a failed check may be in the other half.
+            # A part of them would mislead: a failed check may be in the rest.
             runs, statuses = (
                 list(pages(route, limit=CHECKS_MAX, within=within, repo=repo, sha=sha))
                 for route, within in kinds
@@ -83,13 +83,15 @@ class Ci:
         except GitHubRefused as refused:
             if refused.status not in _UNREADABLE:
                 raise
-            gone = "its checks are not there, or not for this token"
-            return Unreadable(why="the token may not read checks" if refused.status == 403 else gone)
+            gone = "its checks are missing or hidden from the token"
+            return Unreadable(
+                why="the token has no permission to read checks" if refused.status == 403 else gone
+            )
         others = (each for each in statuses if each["context"] != LANE_CONTEXT)
         return [*map(_check, runs), *map(_status, others)]
 
     def required(self, repo: str, branch: str) -> tuple[Required, ...]:
-        """The checks that must succeed before something is merged into a branch, as far as we may know."""
+        """The required checks of a branch, as far as the token may read them."""
         found: dict[Required, None] = {}
         for rule in self._list(_REPO + "/rules/branches/{branch}", 100, None, repo=repo, branch=branch):
             if rule["type"] == "required_status_checks":
@@ -118,9 +120,9 @@ class Ci:
             yield str(each["commit"]["message"])
 
     def workflow_runs(
-        self, repository: int, repo: str, sha: str, known: Sequence[WorkflowRun]
-    ) -> list[WorkflowRun]:
-        """The workflow runs that check a commit. What was read after an attempt's end is not read again."""
+        self, repository: int, repo: str, sha: str, known: Sequence[StoredWorkflowRun]
+    ) -> list[StoredWorkflowRun]:
+        """The workflow runs that check a commit. Data of an ended attempt is not read again."""
         before = {each.id: each for each in known}
         listed = self._list(
             _REPO + "/actions/runs", RUNS_MAX, "workflow_runs", query={"head_sha": sha}, repo=repo
@@ -128,15 +130,15 @@ class Ci:
         return [self._workflow_run(repository, repo, each, before.get(each["id"])) for each in listed]
 
     def _workflow_run(
-        self, repository: int, repo: str, run: Mapping[str, Any], before: WorkflowRun | None
-    ) -> WorkflowRun:
+        self, repository: int, repo: str, run: Mapping[str, Any], before: StoredWorkflowRun | None
+    ) -> StoredWorkflowRun:
         attempt = run.get("run_attempt") or 1
         ended = run["status"] == "completed"
         if before is not None and ended and (before.attempt, before.status) == (attempt, "completed"):
             return before
         artifacts = self._artifacts(repo, run["id"]) if ended else []
         begun = datetime.fromisoformat(run.get("run_started_at") or run["created_at"])
-        return WorkflowRun(
+        return StoredWorkflowRun(
             repository=repository,
             id=run["id"],
             head=run["head_sha"],
@@ -179,10 +181,11 @@ class Ci:
         return None
 
     def _log_tail(self, repo: str, job_id: int) -> str:
-        """The end of a job's log; empty if it is gone, or not for us. It never holds up what it is for."""
+        """The end of a job's log; empty if it is gone or not readable. A failure here never blocks the
+        caller."""
         try:
             answer = self._github.get(_REPO + "/actions/jobs/{job_id}/logs", repo=repo, job_id=job_id)
-            # More than is kept: times, colours and half a character at the front go.
+            # More than is kept, as times, colours and a partial first character are removed.
             end = self._github.end_of(answer.location, 4 * TAIL_BYTES) if answer.location else b""
         except (GitHubRefused, GitHubUnavailable, InvalidInput):
             return ""
@@ -197,7 +200,7 @@ class Ci:
         query: Mapping[str, object] | None = None,
         **values: object,
     ) -> list[Any]:
-        """The entries of a list; none if it is not there for us."""
+        """The entries of a list; none if we cannot read it."""
         try:
             pages = self._github.pages
             return list(pages(route, limit=limit, within=within, background=False, query=query, **values))
@@ -210,7 +213,7 @@ class Ci:
 def tail(log: str) -> str:
     """The last lines of a log as plain text: without colours, times, control characters and tokens."""
     text = _TOKEN.sub("***", _TIME.sub("", _ESCAPES.sub("", log.replace("\r\n", "\n"))))
-    # A progress bar writes over its line: what it wrote last is what people saw.
+    # A progress bar overwrites its line: people see the last state.
     lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip().split("\n")[-TAIL_LINES:]]
     shown = "\n".join("".join(c for c in line if c == "\t" or c.isprintable()).rstrip() for line in lines)
     cut = shown.encode()[-TAIL_BYTES:].decode(errors="ignore")

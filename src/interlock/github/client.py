@@ -1,13 +1,12 @@
-"""GitHub's REST interface: one request at a time, patient within bounds, never twice what must happen once.
+"""A client for GitHub's REST API: it retries and waits within bounds, and never repeats an unsafe request.
 
-gidgethub reads and writes the protocol, httpx2 carries it. What neither does is here: conditional reads,
-pages, renames, limits of every kind with a reserve for people, and retries only where those are harmless.
+gidgethub implements the protocol, httpx2 transports it. This module adds conditional reads, pages, renames,
+limits of every kind with a reserve for people, and retries where they are harmless.
 
 A call ends in one of these ways, within `patience_s` plus one time-out:
-- an `Answer`;
-- for `background_get`, a `Postponed`: GitHub, or the reserve for people, says not now;
-- `GitHubLimited`, `GitHubRefused` or `GitHubUnavailable`. Of the last, `uncertain` says that a write may have
-  been carried out: look before writing again.
+- an `GitHubAnswer`;
+- `GitHubLimited`, `GitHubRefused` or `GitHubUnavailable`. The last one's `uncertain` means that a write may
+  have been carried out: check before writing again.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from gidgethub import HTTPException, sansio
 
 from interlock.core.errors import GitHubLimited, GitHubRefused, GitHubUnavailable, InvalidInput, NoGitHubToken
 from interlock.core.record import Record, replace
-from interlock.github.cache import Cache, Kept, MemoryCache
+from interlock.github.cache import Cache, CachedAnswer, MemoryCache
 from interlock.github.limits import UNNAMED_WAIT_S, Limits, Wait
-from interlock.github.tokens import Token
+from interlock.github.tokens import GitHubToken
 from interlock.github.tokens import from_environment as token_from_environment
 
 API_URL = "https://api.github.com"
@@ -35,36 +34,28 @@ API_VERSION = "2026-03-10"
 TIMEOUT_S = 20.0
 PATIENCE_S = 30.0
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
-#: How much of a file elsewhere is read to get at its end, if it does not say how long it is.
+#: How much of a file is read to get its end, if its length is unknown.
 ELSEWHERE_BYTES_MAX = 4 * 1024 * 1024
 PAGE_SIZE = 100
 _TRIES = 4
 _REDIRECTS = 3
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
-#: Repeating one of these changes nothing more.
+#: Idempotent methods.
 _HARMLESS = ("GET", "PUT", "DELETE")
 
 
-class Answer(Record):
+class GitHubAnswer(Record):
     """What GitHub answered."""
 
     status: int
     body: Any
-    #: Not read again: GitHub said that nothing changed.
+    #: From the cache: GitHub answered 304.
     unchanged: bool = False
-    #: The repository or issue has another address now.
+    #: The repository or issue was moved to another URL.
     moved: bool = False
     #: Where the content is, for logs and artifacts; the address expires soon.
     location: str | None = None
     next_url: str | None = None
-
-
-class Postponed(Record):
-    """A read in the background that has to wait."""
-
-    seconds: float
-    #: `reserve`, `allowance` or `secondary`.
-    why: str
 
 
 class _Ask(Record):
@@ -83,14 +74,14 @@ class _Ask(Record):
 
 
 class _Reply(Record):
-    """What came back, before anything is made of it."""
+    """A raw answer."""
 
     status: int
     headers: Mapping[str, str]
     content: bytes
     moved: bool
-    #: What we had, if we asked whether it is still true.
-    kept: Kept | None
+    #: The cached answer, if the request was conditional.
+    kept: CachedAnswer | None
 
 
 class GitHub:
@@ -98,7 +89,7 @@ class GitHub:
 
     def __init__(
         self,
-        token: Token,
+        token: GitHubToken,
         *,
         api_url: str = API_URL,
         cache: Cache | None = None,
@@ -129,8 +120,8 @@ class GitHub:
         self._http.close()
 
     @property
-    def token(self) -> Token:
-        """Whom requests speak for."""
+    def token(self) -> GitHubToken:
+        """The account of the requests."""
         return self._token
 
     @property
@@ -139,24 +130,11 @@ class GitHub:
         with self._counting:
             return dict(self._counted)
 
-    # What callers ask
+    # Requests
 
-    def get(self, route: str, *, query: Mapping[str, object] | None = None, **values: object) -> Answer:
+    def get(self, route: str, *, query: Mapping[str, object] | None = None, **values: object) -> GitHubAnswer:
         """Read. `route` is a URI template: `/repos/{+repo}/issues/{number}`."""
         return self._answered(self._asked("GET", route, values, query=query))
-
-    def background_get(
-        self, route: str, *, query: Mapping[str, object] | None = None, **values: object
-    ) -> Answer | Postponed:
-        """Read for nobody in particular: where GitHub or the reserve for people says not now, a value."""
-        ask = self._asked("GET", route, values, query=query, background=True)
-        wait = self.limits.wait(ask.resource, background=True)
-        if wait is not None:
-            return Postponed(seconds=wait.seconds, why=wait.why)
-        try:
-            return self._answered(ask)
-        except GitHubLimited as limited:
-            return Postponed(seconds=limited.wait_s, why=limited.why)
 
     def pages(
         self,
@@ -170,7 +148,7 @@ class GitHub:
     ) -> Iterator[Any]:
         """The entries of a list, page by page, at most `limit`; `within` names the list in an object.
 
-        In the background it raises `GitHubLimited` where only the reserve for people is left.
+        In the background it raises `GitHubLimited` if only the reserve for people is left.
         """
         asked = {"per_page": min(PAGE_SIZE, limit), **(query or {})}
         ask = self._asked("GET", route, values, query=asked, background=background)
@@ -192,24 +170,24 @@ class GitHub:
         *,
         again: bool | None = None,
         **values: object,
-    ) -> Answer:
-        """Write. `again` says that a repetition is harmless: if not said, PUT and DELETE are, others not."""
+    ) -> GitHubAnswer:
+        """Write. `again`: a repetition is harmless. By default this holds for PUT and DELETE only."""
         return self._answered(self._asked(method, route, values, body=body, again=again))
 
     def end_of(self, url: str, size: int) -> bytes:
-        """The last bytes of a file elsewhere, of which GitHub gave the address. No token is sent there."""
+        """The last bytes of a file at a URL that GitHub gave. No token is sent there."""
         checked_url(url.partition("?")[0])
         headers = {"user-agent": "interlock", "accept-encoding": "identity"}
         try:
             with self._http.stream("GET", url, headers=headers) as answer:
                 length = int(answer.headers.get("content-length") or 0)
                 if answer.status_code != 200:
-                    raise _elsewhere_refused(url, answer.status_code)
+                    raise _download_refused(url, answer.status_code)
                 if length <= ELSEWHERE_BYTES_MAX:
                     return self._last(answer.iter_bytes(), size)
             with self._http.stream("GET", url, headers=headers | {"range": f"bytes={length - size}-"}) as end:
                 if end.status_code != 206:
-                    raise _elsewhere_refused(url, end.status_code)
+                    raise _download_refused(url, end.status_code)
                 return self._last(end.iter_bytes(), size)
         except (httpx2.HTTPError, ValueError) as error:
             raise _unreachable(urlsplit(url).hostname or "The host", error, uncertain=False) from error
@@ -220,10 +198,10 @@ class GitHub:
             last = (last + chunk)[-size:]
             read += len(chunk)
             if read > ELSEWHERE_BYTES_MAX or time.monotonic() > deadline:
-                raise httpx2.ReadTimeout("the file did not end")
+                raise httpx2.ReadTimeout("the download was cut off")
         return last
 
-    # One request and its repetitions
+    # One request and its retries
 
     def _asked(
         self,
@@ -250,7 +228,7 @@ class GitHub:
             again=harmless,
         )
 
-    def _answered(self, ask: _Ask) -> Answer:
+    def _answered(self, ask: _Ask) -> GitHubAnswer:
         patience = _Patience(self._patience_s, self._sleep)
         tries = 0
         refreshed = False
@@ -267,7 +245,7 @@ class GitHub:
                     raise
                 continue
             if self.limits.learn(reply.status, reply.headers, _message(reply)):
-                if tries >= _TRIES:  # it names no time, or one that has passed, again and again
+                if tries >= _TRIES:  # it repeatedly names no time, or a past one
                     raise _limited(Wait(seconds=UNNAMED_WAIT_S, why="secondary"))
                 continue
             if reply.status == 401 and not refreshed and self._token.forget():
@@ -288,9 +266,7 @@ class GitHub:
                 moved = redirects > 0
                 return _Reply(status=status, headers=headers, content=content, moved=moved, kept=kept)
             url, kept = self._same_place(urljoin(url, headers.get("location", ""))), None
-        raise GitHubRefused(
-            f"{self._host} redirects without end.", "Is the address of its interface right?", status=status
-        )
+        raise GitHubRefused(f"{self._host} redirects in a loop.", "Is the API URL right?", status=status)
 
     def _sent(self, ask: _Ask, url: str, etag: str | None) -> tuple[int, Mapping[str, str], bytes]:
         headers = sansio.create_headers("interlock", oauth_token=self._token.text(self._ask_for_token))
@@ -309,21 +285,23 @@ class GitHub:
                     if size > ANSWER_BYTES_MAX:
                         raise GitHubRefused(
                             f"{self._host} sent more than {ANSWER_BYTES_MAX:,} bytes.",
-                            "Ask for less at once.",
+                            "Request less at once.",
                             status=answer.status_code,
                         )
                     if time.monotonic() > deadline:
-                        raise httpx2.ReadTimeout("the answer did not end")
+                        raise httpx2.ReadTimeout("the answer was cut off")
                 return answer.status_code, answer.headers, b"".join(chunks)
         except httpx2.HTTPError as error:
             unsent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
             raise _unreachable(self._host, error, uncertain=not unsent and ask.method != "GET") from error
 
-    def _read(self, ask: _Ask, reply: _Reply) -> Answer:
+    def _read(self, ask: _Ask, reply: _Reply) -> GitHubAnswer:
         status, content, link = reply.status, reply.content, reply.headers.get("link")
         kind, unchanged = reply.headers.get("content-type", ""), status == 304
         if status == 302:
-            return Answer(status=status, body=None, location=reply.headers.get("location"), moved=reply.moved)
+            return GitHubAnswer(
+                status=status, body=None, location=reply.headers.get("location"), moved=reply.moved
+            )
         if unchanged and reply.kept is not None:
             status, content, link, kind = 200, reply.kept.body, reply.kept.link, "application/json"
         # Without the headers of limits: we have read them, and gidgethub raises where one makes no sense.
@@ -334,14 +312,16 @@ class GitHub:
             raise self._refused(ask, status, str(refused)) from None
         except ValueError:
             raise GitHubUnavailable(
-                f"{self._host} sent an answer that cannot be read.",
-                "Is there a proxy in between that answers for it?",
+                f"{self._host} sent an unreadable answer.",
+                "Does a proxy answer for it?",
                 uncertain=ask.method != "GET",
             ) from None
         etag = reply.headers.get("etag")
         if ask.method == "GET" and etag and not unchanged and not reply.moved:
-            self._cache.put(self._key(ask.url), Kept(etag=etag, body=content, link=link))
-        return Answer(status=status, body=body, unchanged=unchanged, moved=reply.moved, next_url=next_url)
+            self._cache.put(self._key(ask.url), CachedAnswer(etag=etag, body=content, link=link))
+        return GitHubAnswer(
+            status=status, body=body, unchanged=unchanged, moved=reply.moved, next_url=next_url
+        )
 
     def _ask_for_token(self, path: str, signature: str) -> Mapping[str, object]:
         """A token of the app's installation, for what the app signed."""
@@ -361,28 +341,30 @@ class GitHub:
             skew_s = self.limits.skew_s or 0.0
             clock = f" The clock here is {abs(skew_s):,.0f} s off." if abs(skew_s) > 60 else ""
             raise GitHubRefused(
-                f"{self._host} gives the app no token ({answer.status_code}).{clock}",
-                "Compare the app's number, its installation and its private key with GitHub's settings.",
+                f"{self._host} refused the app a token ({answer.status_code}).{clock}",
+                "Compare the app's id, its installation and its private key with GitHub's settings.",
                 status=answer.status_code,
             )
         told: Mapping[str, object] = answer.json()
         return told
 
     def _refused(self, ask: _Ask, status: int, message: str) -> GitHubRefused:
-        sentence = f"{self._host} refused {ask.method} {ask.route} ({status}): {self._told(message)}."
+        sentence = (
+            f"{self._host} refused {ask.method} {ask.route} ({status}): {self._without_token(message)}."
+        )
         return GitHubRefused(sentence, _HINTS.get(status, ""), status=status)
 
-    def _told(self, message: str) -> str:
-        """GitHub's words on one line, without the secret if they repeat it."""
+    def _without_token(self, message: str) -> str:
+        """GitHub's message on one line, with the secret removed."""
         return " ".join(self._token.concealed(message).split())[:300].rstrip(".")
 
     def _same_place(self, url: str) -> str:
-        """The address, if it is on the same host: a token goes nowhere else."""
+        """The URL, if it is on the same host: a token is sent nowhere else."""
         here, there = urlsplit(self._api_url), urlsplit(url)
         if (here.scheme, here.netloc) != (there.scheme, there.netloc):
             raise GitHubRefused(
-                f"{self._host} sends us to another host, {there.hostname}.",
-                "The token is not sent there. Is the address of its interface right?",
+                f"{self._host} redirects to another host, {there.hostname}.",
+                "The token is not sent there. Is the API URL right?",
                 status=301,
             )
         return url
@@ -408,7 +390,7 @@ def from_environment(
     token = token_from_environment(environ, clock=clock)
     if token is None:
         raise NoGitHubToken(
-            "There is no token for GitHub.",
+            "No GitHub token.",
             "Set INTERLOCK_GITHUB_TOKEN; in a workflow, give the step GITHUB_TOKEN: ${{ github.token }}.",
         )
     url = environ.get("GITHUB_API_URL") or API_URL
@@ -430,7 +412,7 @@ class _Patience:
         self._left_s, self._sleep = seconds, sleep
 
     def waits(self, seconds: float) -> bool:
-        """Wait, if it is not too long."""
+        """Wait, unless it would take too long."""
         if seconds > self._left_s:
             return False
         self._left_s -= seconds
@@ -438,26 +420,26 @@ class _Patience:
         return True
 
     def backs_off(self, tries: int) -> bool:
-        """Wait 1, 2, 4 s, a quarter more or less, so that many do not come back at once."""
+        """Wait 1, 2, 4 s, with a quarter of jitter, so that clients do not retry at once."""
         return self.waits(2 ** (tries - 1) * random.uniform(0.75, 1.25))  # noqa: S311  (no secret)
 
 
 _HINTS = {
     401: "Is the token still valid? Make a new one and set it.",
-    403: "The token may not do this: compare its permissions with what the command needs.",
-    404: "It is not there, or the token may not see it.",
+    403: "Permission denied: compare the token's permissions with what the command needs.",
+    404: "It does not exist, or the token cannot see it.",
     410: "It was deleted.",
 }
 
 
 def checked_url(url: str) -> str:
-    """The address of a REST interface, without a slash at its end. A token never travels in clear text."""
+    """The URL of the REST API without a trailing slash. A token is never sent over plain HTTP."""
     parts = urlsplit(url)
     local = parts.scheme == "http" and parts.hostname in _LOOPBACK
     if not parts.hostname or parts.username or parts.query or not (parts.scheme == "https" or local):
         shown = parts.hostname or "the given text"
         raise InvalidInput(
-            f"The address of GitHub's interface is not an https address: {shown}.",
+            f"The GitHub API URL is not an https URL: {shown}.",
             "GITHUB_API_URL is https://HOST/api/v3 for GitHub Enterprise Server.",
         )
     return url.rstrip("/")
@@ -468,16 +450,16 @@ def _query_text(value: object) -> str:
 
 
 def _message(reply: _Reply) -> str:
-    """What the answer says, for telling limits apart."""
+    """The message of an answer, which tells limits apart."""
     is_json = "json" in reply.headers.get("content-type", "")
     return reply.content[:2000].decode("utf-8", "replace") if is_json else ""
 
 
 def _limited(wait: Wait) -> GitHubLimited:
     sentence = {
-        "allowance": "The hourly allowance of requests to GitHub is used up.",
-        "reserve": "What is left of the hourly allowance of requests to GitHub is kept for people.",
-        "secondary": "GitHub asks for a pause between requests.",
+        "allowance": "The hourly GitHub rate limit is used up.",
+        "reserve": "The rest of the hourly GitHub rate limit is reserved for people.",
+        "secondary": "GitHub asks for a pause between requests (secondary rate limit).",
     }[wait.why]
     minutes = max(1, round(wait.seconds / 60))
     hint = f"Try again in {minutes} min." if wait.seconds >= 60 else f"Try again in {wait.seconds:.0f} s."
@@ -486,13 +468,13 @@ def _limited(wait: Wait) -> GitHubLimited:
 
 def _broken(host: str, status: int, *, uncertain: bool) -> GitHubUnavailable:
     return GitHubUnavailable(
-        f"{host} has a fault of its own ({status}).", "Try again later.", uncertain=uncertain
+        f"{host} answered with a server error ({status}).", "Try again later.", uncertain=uncertain
     )
 
 
-def _elsewhere_refused(url: str, status: int) -> GitHubRefused:
+def _download_refused(url: str, status: int) -> GitHubRefused:
     host = urlsplit(url).hostname
-    return GitHubRefused(f"{host} does not give out the file ({status}).", "It may be gone.", status=status)
+    return GitHubRefused(f"{host} did not serve the file ({status}).", "It may have expired.", status=status)
 
 
 def _unreachable(host: str, error: Exception, *, uncertain: bool) -> GitHubUnavailable:

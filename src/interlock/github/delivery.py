@@ -1,4 +1,4 @@
-"""A webhook delivery: what it is about. What it says about that is not believed, the number is read again."""
+"""A webhook delivery and the issues it names. Its claims are not trusted: the issue is read again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Delivery(Record):
     #: `issues`, and the action that makes it `issues.labeled`.
     event: str
     action: str
-    #: None of an organization's or an app's event.
+    #: None for an event of an organization or an app.
     repository: int | None
     name: str
     #: Issues and pull requests whose facts may have changed.
@@ -36,8 +36,8 @@ class Delivery(Record):
 
     @property
     def checked(self) -> str | None:
-        """The commit that it tells of a check of; None if it tells of none. Jobs of Actions have check runs
-        too, but their workflow runs tell of them."""
+        """The commit whose checks it reports; None if it reports none. Check runs of Actions jobs are
+        ignored: their workflow runs are reported too."""
         told = self.payload if self.event == "status" else _part(self.payload, self.event)
         if self.event not in (*_CHECKS, "status"):
             return None
@@ -52,15 +52,15 @@ class Delivery(Record):
 
 
 def read(event: str, delivery: str, body: bytes) -> Delivery:
-    """Read a delivery, of which anything may be missing."""
+    """Read a delivery. Any field may be missing."""
     if not _EVENT.fullmatch(event):
         raise InvalidInput(
-            f"{event[:80]!r} is not the name of an event.",
+            f"{event[:80]!r} is not a valid event name.",
             "GitHub sends it in X-GitHub-Event: issues, without the action.",
         )
     if not _ID.fullmatch(delivery):
         raise InvalidInput(
-            f"{delivery[:80]!r} is not the id of a delivery.",
+            f"{delivery[:80]!r} is not a valid delivery id.",
             "GitHub sends it in X-GitHub-Delivery: at most 128 letters, digits and _.:-",
         )
     if len(body) > BODY_MAX_BYTES:
@@ -94,7 +94,7 @@ def _sender(payload: Mapping[str, Any]) -> str:
     return login(sender or None)
 
 
-#: What each event has, and what only another event has beside that.
+#: The fields of each event, and fields that only other events have.
 _SHAPES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "issues": (("issue",), ("comment", "pull_request")),
     "issue_comment": (("issue", "comment"), ()),
@@ -109,7 +109,7 @@ _SHAPES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def check_event(delivery: Delivery) -> None:
-    """Refuse an event whose payload is clearly of another."""
+    """Refuse a payload that clearly belongs to another event."""
     has, lacks = _SHAPES.get(delivery.event, ((), ()))
     missing = next((part for part in has if part not in delivery.payload), None)
     strange = next((part for part in lacks if part in delivery.payload), None)
@@ -117,19 +117,19 @@ def check_event(delivery: Delivery) -> None:
         return
     what = f"lacks '{missing}'" if missing is not None else f"has '{strange}'"
     raise InvalidInput(
-        f"The payload is of no event '{delivery.event}': it {what}.",
+        f"The payload does not belong to event '{delivery.event}': it {what}.",
         "Pass what GitHub sent in X-GitHub-Event for this delivery.",
     )
 
 
 #: Where payloads keep an issue or pull request.
 _NUMBERED = ("issue", "pull_request", "parent_issue", "sub_issue", "blocked_issue", "blocking_issue")
-#: Where they keep what knows the pull requests that it belongs to.
+#: Where they keep an object that lists its pull requests.
 _CHECKS = ("workflow_run", "check_run", "check_suite")
 
 
 def part_of(delivery: Delivery, number: int) -> Mapping[str, Any] | None:
-    """What a delivery says about a number; a pull request as such, if it has both forms."""
+    """A delivery's data about a number; if it has both forms, that of the pull request."""
     payload = delivery.payload
     found = (
         _part(payload, name)
@@ -151,7 +151,7 @@ def _numbers(payload: Mapping[str, Any]) -> Iterator[int]:
         pulls = _part(payload, name).get("pull_requests")
         for pull in pulls if isinstance(pulls, list) else ():
             number = _number(pull.get("number")) if isinstance(pull, dict) else None
-            # Of a fork, the list names pull requests of others.
+            # For a fork, the list names pull requests of others.
             base = _part(_part(pull, "base"), "repo").get("id") if number is not None else None
             if number is not None and base in (None, here):
                 yield number

@@ -1,7 +1,7 @@
-"""What an issue or pull request is at one moment, as far as work depends on it.
+"""The facts of an issue or pull request that its work depends on.
 
-Deliveries may repeat, come late, out of order or never, so nothing is decided by what a delivery says. It is
-a reason to read the number again; what is wanted follows from the facts alone (`interlock.github.wanted`).
+Deliveries may repeat, be late, out of order or lost, so no decision relies on their content. A delivery is a
+reason to read the number again. Only the facts decide the work (`desired_work`).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from enum import StrEnum
 from typing import Any
 
 from interlock.core.record import Record, as_dict
-from interlock.github.closing import closes
+from interlock.github.closing_keywords import closes
 
 
-class State(StrEnum):
-    """Whether there is still something to do, and if not, why."""
+class NumberState(StrEnum):
+    """Whether a number is open, and if not, how it ended."""
 
     OPEN = "open"
-    #: Closed as done, or closed by somebody who did not say.
+    #: Closed as completed, or without a reason.
     COMPLETED = "completed"
     #: A pull request whose commits are in its base.
     MERGED = "merged"
@@ -30,14 +30,14 @@ class State(StrEnum):
     DELETED = "deleted"
 
 
-#: How many issues of one pull request are kept.
+#: The most issues stored for one pull request.
 CLOSES_MAX = 50
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
-#: Why an issue was closed, where that means that nobody should go on with it.
+#: Reasons for closing an issue that end the work on it.
 _DROPPED = frozenset({"not_planned", "duplicate"})
 
 
-class Facts(Record):
+class NumberFacts(Record):
     """An issue or a pull request."""
 
     #: The repository's number, which a rename leaves alone, and its name at that moment.
@@ -45,7 +45,7 @@ class Facts(Record):
     name: str
     number: int
     pull: bool
-    state: State
+    state: NumberState
     title: str
     author: str
     url: str
@@ -53,13 +53,13 @@ class Facts(Record):
     assignees: tuple[str, ...] = ()
     #: A hash of the text, to notice that it was edited.
     body: str = ""
-    #: When GitHub says it was changed, in whole seconds: good for noticing an old answer, not for an order.
+    #: GitHub's time of the last change, in whole seconds. It detects a stale answer, but gives no order.
     updated_at: str = ""
     #: Open issues that block it, as `acme/app#3`.
     blockers: tuple[str, ...] = ()
     #: Its open sub-issues, likewise, if it waits for them.
     sub_issues: tuple[str, ...] = ()
-    #: Whether it was closed once, and GitHub's event by which it was last opened again; 0: not known.
+    #: Whether it was ever closed, and GitHub's event of its last reopening; 0: unknown.
     reopened: bool = False
     reopening: int = 0
     # Pull requests only.
@@ -73,7 +73,7 @@ class Facts(Record):
 
     @property
     def open(self) -> bool:
-        return self.state is State.OPEN
+        return self.state is NumberState.OPEN
 
     @property
     def waits_for(self) -> tuple[str, ...]:
@@ -87,11 +87,11 @@ def from_answer(
     blockers: Iterable[str] = (),
     sub_issues: Iterable[str] = (),
     reopening: int = 0,
-) -> Facts:
+) -> NumberFacts:
     """The facts in what GitHub answers about an issue or a pull request, or sends in a payload."""
     head, base = number.get("head"), number.get("base")
     pull = head is not None
-    return Facts(
+    return NumberFacts(
         repository=repository["id"],
         name=repository["full_name"],
         number=number["number"],
@@ -118,31 +118,31 @@ def from_answer(
 
 
 def is_reopened(number: Mapping[str, Any]) -> bool:
-    """Whether an issue was closed once. GitHub does not say so of pull requests."""
+    """Whether an issue was closed before. GitHub does not report this for pull requests."""
     return number.get("state_reason") == "reopened"
 
 
-def to_json(facts: Facts) -> dict[str, Any]:
+def to_json(facts: NumberFacts) -> dict[str, Any]:
     """The facts as they are stored."""
     return as_dict(facts)
 
 
-def from_json(stored: Mapping[str, Any]) -> Facts:
-    """The facts that were stored, also by a version that knew fewer or more of them."""
+def from_json(stored: Mapping[str, Any]) -> NumberFacts:
+    """Read stored facts, also of a version with fewer or more fields."""
     known: dict[str, Any] = {
-        k: tuple(v) if isinstance(v, list) else v for k, v in stored.items() if k in Facts.PARTS
+        k: tuple(v) if isinstance(v, list) else v for k, v in stored.items() if k in NumberFacts.PARTS
     }
-    return Facts(**{**known, "state": State(known["state"])})
+    return NumberFacts(**{**known, "state": NumberState(known["state"])})
 
 
 def one_line(text: object) -> str:
-    """A text as a title: every store can keep it, on one line."""
+    """A text as a title: on one line, and valid for every store."""
     shown = "".join(" " if ord(char) < 32 or ord(char) == 127 else char for char in str(text))
     return plain(" ".join(shown.split()))
 
 
 def plain(text: str) -> str:
-    """A text without what no store can keep: NUL and halves of characters."""
+    """A text without characters that stores cannot hold: NUL and lone surrogates."""
     return text.replace("\x00", "").encode(errors="replace").decode()
 
 
@@ -152,16 +152,16 @@ def login(user: Mapping[str, Any] | None) -> str:
 
 
 def _time(text: object) -> str:
-    """GitHub's time as it stands; an empty text, which sorts before every time, if it is not one."""
+    """GitHub's time, unchanged. An invalid time becomes an empty text, which sorts before every time."""
     return text if isinstance(text, str) and _TIME.fullmatch(text) else ""
 
 
-def _state(number: Mapping[str, Any], *, pull: bool) -> State:
+def _state(number: Mapping[str, Any], *, pull: bool) -> NumberState:
     if number["state"] == "open":
-        return State.OPEN
+        return NumberState.OPEN
     if pull:
-        return State.MERGED if number.get("merged") or number.get("merged_at") else State.DROPPED
-    return State.DROPPED if number.get("state_reason") in _DROPPED else State.COMPLETED
+        return NumberState.MERGED if number.get("merged") or number.get("merged_at") else NumberState.DROPPED
+    return NumberState.DROPPED if number.get("state_reason") in _DROPPED else NumberState.COMPLETED
 
 
 def _closes(number: Mapping[str, Any], repository: str) -> tuple[int, ...]:

@@ -1,22 +1,21 @@
-"""What GitHub sends becomes work: kept first, decided by a fresh look at the number, then carried out.
+"""Turns webhook deliveries into work: stores a delivery, reads its number again, decides, and carries it out.
 
-1. `keep` stores a delivery by its id, and nothing else.
-2. `decide` reads the number again and writes, in one transaction, what it has become and what follows from
-   that (`interlock.github.wanted`, `interlock.github.heard`). Of two who decide at once, the second looks
-   again.
-   Pull requests are linked to runs and their checks read (`interlock.github.runsync`).
-3. What follows is carried out (`interlock.github.carrying`).
+1. `keep` only stores a delivery, by its id.
+2. `decide` reads the number again. In one transaction it writes the new revision and its orders
+   (`desired_work`, `wake_rules`). If two processes decide at once, the second reads again.
+   `runsync` links pull requests to runs and reads their checks.
+3. The orders are carried out (`order_executor`).
 
-Each step is its own transaction and may be repeated. `sweep` goes on where any of them stopped. Without a
-token nothing can be read: then the facts in the delivery have to do, and an older one than known is passed
-over.
+Each step is its own transaction and may be repeated. `sweep` continues where a step stopped. Without a
+token, the delivery's own data is used, and a delivery older than the known facts is skipped.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from interlock.core.errors import (
@@ -28,95 +27,119 @@ from interlock.core.errors import (
 )
 from interlock.core.model import A_PERSON, ANOTHER_SYSTEM, Sender
 from interlock.core.record import Record, replace
-from interlock.github import check_events, hearing, leftovers
+from interlock.github import check_events, remark_intake, withdrawal
 from interlock.github import facts as facts_of
-from interlock.github.carrying import TRIES_MAX, Carrier, Done, backoff_s, orders_of
-from interlock.github.check_events import Check
+from interlock.github.check_events import EndedCheck
 from interlock.github.delivery import Delivery, check_event, part_of, read
-from interlock.github.effects import LANE_CONTEXT
-from interlock.github.facts import Facts, State, from_answer
-from interlock.github.hearing import Hearing
-from interlock.github.orders import (
-    PARENT,
-    Place,
-    Told,
-    following,
-    place_of,
-    showing,
+from interlock.github.desired_work import (
+    EventDetail,
+    lanes_shown,
+    orders_for,
+    sent_by,
+    wanted,
     wanted_from_json,
     wanted_to_json,
 )
-from interlock.github.reading import Gone, Reader
+from interlock.github.effects import LANE_CONTEXT, IssueRef
+from interlock.github.facts import NumberFacts, NumberState, from_answer
+from interlock.github.lookup import MissingNumber, Reader
+from interlock.github.order_executor import TRIES_MAX, OrderExecutor, OrderOutcome, back_off_s
+from interlock.github.orders import (
+    PARENT,
+    AddItems,
+    ItemLocation,
+    failing,
+    item_location,
+    numbered,
+    orders_of,
+)
+from interlock.github.remark_intake import RemarkIntake
 from interlock.github.remarks import from_answer as remark_in
 from interlock.github.remarks import marks
-from interlock.github.rules import CHECKS, Does, Rules, default_rules
+from interlock.github.rules import CHECKS, RuleAction, Rules, default_rules
 from interlock.github.runsync import RunSync
-from interlock.github.showing import Showing
-from interlock.github.wanted import Create, consequences, wanted
+from interlock.github.status_publisher import StatusPublisher
 from interlock.service.contract import Service
 from interlock.settings import TypeDefaults
-from interlock.store.github_port import Choices, GitHubStore, KeptDelivery, Known, Repository
+from interlock.store.github import (
+    DisplayOptions,
+    GitHubStore,
+    KnownNumber,
+    KnownRepository,
+    StoredDelivery,
+)
 from interlock.store.port import Store
 
 if TYPE_CHECKING:
     from interlock.github.traces import Traces
 
-#: How many deliveries, and how many numbers, one sweep looks at.
+#: The most deliveries, and the most numbers, that one sweep handles.
 SWEEP_MAX = 100
-#: How often somebody else may be first before a delivery waits.
+#: How many deliveries are decided on before their orders are carried out. Where a store is written by one at
+#: a time they share a commit, and others wait for all of them.
+SHARE_MAX = 8
+#: How many races with other processes a delivery may lose before it waits.
 _RACES_MAX = 10
-#: Reads may lag behind events: how often, and how long, an answer that is older than its event is waited for.
+#: Reads may lag behind events. An answer older than its event is read again this often, after this wait.
 _LAGS_MAX, _LAG_S = 4, 2.0
 #: The head of a pull request in a payload that has it in the form of an issue.
 _UNSAID = {"sha": "", "ref": ""}
-#: When an issue changes whether others are blocked. Of those others, no delivery comes. The first has no
-#: action: it is of a look that found it changed somehow.
+#: Events that may unblock other issues without a delivery for those. The first has no action: a read found
+#: the issue changed.
 _FREES = ("issues", "issues.closed", "issues.reopened", "issues.deleted", "issues.transferred")
-#: What tells that a number was closed.
+#: The events that close a number.
 _CLOSES = ("issues.closed", "pull_request.closed")
-#: How a number leaves its repository, by the action that says so.
-_LEAVES = {"deleted": State.DELETED, "transferred": State.TRANSFERRED}
+#: How a number leaves its repository, by action.
+_LEAVES = {"deleted": NumberState.DELETED, "transferred": NumberState.TRANSFERRED}
 
 
 class Ingested(Record):
-    """What became of a delivery."""
+    """The result of a delivery."""
 
     delivery: str
-    #: `decided`, `repeated` if it came before, or `put_off`.
+    #: `decided`, `repeated` if it was delivered before, or `put_off`.
     status: str
-    #: In words: what it led to, or why it waits.
+    #: The decision, or why the delivery waits.
     outcome: str
-    #: What was carried out.
-    done: tuple[Done, ...] = ()
+    #: The orders that were carried out.
+    done: tuple[OrderOutcome, ...] = ()
 
 
 class _Looked(Record):
-    """A number after a look. Its facts are None if nothing is known about it."""
+    """A number after it was read. Its facts are None if it is unknown."""
 
-    repository: Repository
+    repository: KnownRepository
     number: int
-    facts: Facts | None
+    facts: NumberFacts | None
     #: What has changed, in words.
     changed: str = ""
 
     @property
     def words(self) -> str:
-        return f"#{self.number} {self.changed or ('is as it was' if self.facts else 'is not known')}"
+        unchanged = ": no change" if self.facts is not None else ": unknown"
+        return f"#{self.number}{self.changed or unchanged}"
 
     @property
-    def place(self) -> Place:
-        return place_of(self.repository, self.number)
+    def place(self) -> ItemLocation:
+        return item_location(self.repository, self.number)
 
 
 class _Decided(Record):
-    """What was decided, in words, and the numbers for which something may follow."""
+    """A decision in words, and the numbers that may have new orders."""
 
     words: str
     numbers: tuple[int, ...] = ()
 
 
-class Swept(Record):
-    """What a sweep did."""
+class _DecidedDelivery(Record):
+    """What became of a delivery, and the numbers that may have new orders."""
+
+    ingested: Ingested
+    numbers: tuple[tuple[int, int], ...] = ()
+
+
+class IntakeSweep(Record):
+    """The result of a sweep."""
 
     decided: int
     put_off: int
@@ -124,7 +147,7 @@ class Swept(Record):
 
 
 class Intake:
-    """The way in for one store. Without a reader, what deliveries say is believed."""
+    """Processes deliveries for one store. Without a reader, the data in deliveries is trusted."""
 
     def __init__(
         self,
@@ -136,11 +159,11 @@ class Intake:
         traces: Traces | None = None,
     ) -> None:
         self._service, self._store, self._reader, self._traces = service, store, reader, traces
-        #: Hears of each delivery that is put off, its event and why; not if it is looked at again soon.
-        self.left: Callable[[str, str, str], None] = lambda *_: None
-        self._carrier = Carrier(service, store, types or {})
-        self._hearing = Hearing(service, store.github, reader)
-        self._showing = Showing(service, store)
+        #: Called with each postponed delivery, its event and the reason; not if it is retried soon.
+        self.on_postponed: Callable[[str, str, str], None] = lambda *_: None
+        self._executor = OrderExecutor(service, store, types or {})
+        self._remark_intake = RemarkIntake(service, store.github, reader)
+        self._publisher = StatusPublisher(service, store)
         self._sync = RunSync(store, reader, merged=traces.merged if traces is not None else None)
 
     @property
@@ -150,13 +173,13 @@ class Intake:
     # The steps
 
     def ingest(self, event: str, delivery: str, body: bytes) -> Ingested:
-        """Keep a delivery, decide on it, and carry out what follows."""
+        """Store a delivery, decide on it, and carry out the orders."""
         if not self.keep(event, delivery, body):
-            return Ingested(delivery=delivery, status="repeated", outcome="It came before.")
+            return Ingested(delivery=delivery, status="repeated", outcome="It was delivered before.")
         return self.decide(delivery)
 
     def keep(self, event: str, delivery: str, body: bytes) -> bool:
-        """Store a delivery; false if it came before. Nothing is decided."""
+        """Store a delivery; false if it was delivered before. Nothing is decided."""
         known = read(event, delivery, body)
         check_event(known)
         text = body.decode(json.detect_encoding(body))
@@ -164,83 +187,122 @@ class Intake:
         return self._github.keep_delivery(delivery, event, known.repository, number, text)
 
     def decide(self, delivery: str) -> Ingested:
-        """Decide on a delivery that was kept, and carry out what follows."""
+        """Decide on a stored delivery, and carry out the orders."""
+        decided = self._decide(delivery)
+        return replace(decided.ingested, done=tuple(self._executor.carry_out_all(decided.numbers)))
+
+    def _decide(self, delivery: str) -> _DecidedDelivery:
+        """Decide on a stored delivery; its orders are still to be carried out."""
         kept = self._github.delivery(delivery)
         if kept is None:
-            return Ingested(delivery=delivery, status="repeated", outcome="It was decided on before.")
+            told = Ingested(delivery=delivery, status="repeated", outcome="It was decided before.")
+            return _DecidedDelivery(ingested=told)
         if self._traces is None:
-            return self._decide(kept)
+            return self._decide_kept(kept)
         begun_us, token = time.time_ns() // 1000, PARENT.set(self._traces.parent(delivery))
         try:
-            found = self._decide(kept)
+            found = self._decide_kept(kept)
         finally:
             PARENT.reset(token)
-        self._traces.decided(delivery, kept.event, begun_us, found.status, found.outcome)
+        self._traces.decided(delivery, kept.event, begun_us, found.ingested.status, found.ingested.outcome)
         return found
 
-    def _decide(self, kept: KeptDelivery) -> Ingested:
+    def _decide_kept(self, kept: StoredDelivery) -> _DecidedDelivery:
         delivery = kept.id
         try:
             known = read(kept.event, kept.id, kept.body.encode(errors="replace"))
             decided = self._decided(known, kept.tries)
         except (GitHubLimited, GitHubRefused, GitHubUnavailable, InvalidInput, _Again) as error:
-            return self._put_off(kept, error)
+            return _DecidedDelivery(ingested=self._put_off(kept, error))
         except (LookupError, TypeError, AttributeError, ValueError) as error:
-            return self._put_off(kept, InvalidInput(f"It cannot be read: {type(error).__name__}: {error}."))
+            why = InvalidInput(f"The delivery cannot be read: {type(error).__name__}: {error}.")
+            return _DecidedDelivery(ingested=self._put_off(kept, why))
         self._github.decide_delivery(delivery, decided.words)
-        done = self._carried_out(known.repository, decided.numbers)
-        return Ingested(delivery=delivery, status="decided", outcome=decided.words, done=done)
+        found = Ingested(delivery=delivery, status="decided", outcome=decided.words)
+        repository = known.repository
+        numbers = () if repository is None else tuple((repository, number) for number in decided.numbers)
+        return _DecidedDelivery(ingested=found, numbers=numbers)
 
-    def sweep(self, limit: int = SWEEP_MAX, *, again: bool = False) -> Swept:
-        """Decide on deliveries that were left, and carry out what is owed. Many may sweep at once.
+    def sweep(self, limit: int = SWEEP_MAX, *, again: bool = False) -> IntakeSweep:
+        """Decide on pending deliveries, and carry out due orders. Several processes may sweep at once.
 
-        With `again`, what waits for a person is due first.
+        With `again`, entries that wait for a person are made due first.
         """
         if again:
             self._github.try_again(limit)
-        found = [self.decide(delivery) for delivery in self._github.due_deliveries(limit)]
-        done = [each for ingested in found for each in ingested.done]
-        leftovers.withdraw(self._store)
-        for repository, number in self._github.owing(limit):
-            done += self._carrier.carry_out(repository, number)
-        self._showing.owe()
-        return Swept(
+        found, done = self._decide_all(self._github.due_deliveries(limit))
+        withdrawal.withdraw(self._store)
+        for repository, number in self._github.due_numbers(limit):
+            done += self._executor.carry_out(repository, number)
+        self._publisher.enqueue()
+        return IntakeSweep(
             decided=sum(each.status == "decided" for each in found),
             put_off=sum(each.status == "put_off" for each in found) + sum(each.put_off for each in done),
             carried_out=sum(not each.put_off for each in done),
         )
 
-    def sweep_all(self) -> Swept:
-        """Sweep as long as there is more than one sweep takes; gives what all of them did."""
+    def _decide_all(self, deliveries: Sequence[str]) -> tuple[list[Ingested], list[OrderOutcome]]:
+        """Decide on deliveries, and carry out their orders. Some share a commit, and their arrivals a
+        transaction, unless GitHub is asked: no store waits for that."""
+        found: list[Ingested] = []
+        done: list[OrderOutcome] = []
+        at_once = SHARE_MAX if self._reader is None else 1
+        for first in range(0, len(deliveries), at_once):
+            some = deliveries[first : first + at_once]
+            numbers: dict[tuple[int, int], None] = {}
+            for decided in self._decide_some(some):
+                found.append(decided.ingested)
+                numbers |= dict.fromkeys(decided.numbers)
+            done += self._carry_out_all(numbers)
+        return found, done
+
+    def _carry_out_all(self, numbers: Collection[tuple[int, int]]) -> list[OrderOutcome]:
+        work = partial(self._executor.carry_out_all, numbers)
+        if self._reader is not None:
+            return work()
+        (outcome,) = self._store.together([work])
+        if outcome.error is not None:
+            raise outcome.error
+        done: list[OrderOutcome] = outcome.value
+        return done
+
+    def _decide_some(self, deliveries: Sequence[str]) -> list[_DecidedDelivery]:
+        if len(deliveries) == 1:
+            return [self._decide(deliveries[0])]
+        outcomes = self._store.together([partial(self._decide, each) for each in deliveries])
+        for outcome in outcomes:
+            if outcome.error is not None:
+                raise outcome.error
+        return [outcome.value for outcome in outcomes]
+
+    def sweep_all(self) -> IntakeSweep:
+        """Sweep until nothing is left; gives the result of all sweeps."""
         done = last = self.sweep()
         while last.decided >= SWEEP_MAX:
             last = self.sweep()
-            done = Swept(**{name: getattr(done, name) + getattr(last, name) for name in Swept.PARTS})
+            done = IntakeSweep(
+                **{name: getattr(done, name) + getattr(last, name) for name in IntakeSweep.PARTS}
+            )
         return done
 
-    def _carried_out(self, repository: int | None, numbers: tuple[int, ...]) -> tuple[Done, ...]:
-        if repository is None:
-            return ()
-        return tuple(done for number in numbers for done in self._carrier.carry_out(repository, number))
-
-    def _put_off(self, kept: KeptDelivery, error: InterlockError) -> Ingested:
-        wait_s = error.wait_s if isinstance(error, GitHubLimited | _Again) else backoff_s(kept.tries)
+    def _put_off(self, kept: StoredDelivery, error: InterlockError) -> Ingested:
+        wait_s = error.wait_s if isinstance(error, GitHubLimited | _Again) else back_off_s(kept.tries)
         last = kept.tries + 1 >= TRIES_MAX and not isinstance(error, GitHubLimited)
         self._github.put_off_delivery(kept.id, None if last else wait_s, error.sentence)
         if last or not isinstance(error, _Again):
-            self.left(kept.id, kept.event, error.sentence)
+            self.on_postponed(kept.id, kept.event, error.sentence)
         return Ingested(delivery=kept.id, status="put_off", outcome=str(error))
 
     # Deciding
 
     def _decided(self, delivery: Delivery, tries: int) -> _Decided:
         if delivery.repository is None or not delivery.name:
-            return _Decided(words="It is about no repository.")
+            return _Decided(words="The payload contains no repository.")
         repository = self._repository(delivery)
         if not delivery.numbers and delivery.checked is None:
-            return _Decided(words="It is about no issue and no pull request.")
+            return _Decided(words="The payload contains no issue or pull request.")
         if self._is_ours(delivery):
-            return _Decided(words="It is our own sign of how work goes.")
+            return _Decided(words="Interlock's own status or comment.")
         rules = self._rules(repository)
         numbers = list(delivery.numbers)
         if self._reader is not None and numbers and delivery.kind in _FREES:
@@ -250,8 +312,8 @@ class Intake:
         looked = [self._look(repository, number, rules, delivery, tries) for number in numbers]
         words = [each.words for each in looked]
         for each in looked:
-            if each.facts is not None and delivery.event in hearing.PARTS:
-                words.append(self._hearing.hear(delivery, each.facts, rules, each.place))
+            if each.facts is not None and delivery.event in remark_intake.PARTS:
+                words.append(self._remark_intake.take_in(delivery, each.facts, rules, each.place))
         told = delivery.kind in CHECKS or not looked
         run = self._workflow_run(repository, delivery) if told else None
         words += self._synced(repository, run, looked)
@@ -263,11 +325,11 @@ class Intake:
             checked = self._checked(repository, rules, check, run, looked)
             words.append(checked.words)
             numbers += checked.numbers
-        said = ", ".join(filter(None, words)) or f"{delivery.kind} creates no work."
+        said = ", ".join(filter(None, words)) or f"Event '{delivery.kind}' creates no work."
         return _Decided(words=said, numbers=tuple(dict.fromkeys(numbers)))
 
     def _is_ours(self, delivery: Delivery) -> bool:
-        """Whether it tells of what Interlock itself shows there, which is no news: nothing is read for it."""
+        """Whether the delivery is about Interlock's own status or comment, so that nothing is read."""
         if delivery.event == "status":
             return delivery.payload.get("context") == LANE_CONTEXT
         said = delivery.payload.get("comment")
@@ -278,15 +340,15 @@ class Intake:
         remark = remark_in(delivery.event, delivery.numbers[0], said)
         return remark.author in self._reader.own(remark, said)
 
-    def look(self, repository: Repository, number: int) -> tuple[Done, ...]:
-        """Look at a number without a delivery, and carry out what follows."""
+    def look(self, repository: KnownRepository, number: int) -> tuple[OrderOutcome, ...]:
+        """Read a number without a delivery, and carry out the orders."""
         where = {"id": repository.id, "full_name": repository.name}
         delivery = read("issues", "look", json.dumps({"repository": where}).encode())
         self._look(repository, number, self._rules(repository), delivery, 0)
-        return self._carried_out(repository.id, (number,))
+        return tuple(self._executor.carry_out(repository.id, number))
 
-    def _freed(self, repository: Repository, delivery: Delivery) -> list[int]:
-        """Issues of the repository that wait, or no longer wait, for the one that a delivery is about."""
+    def _freed(self, repository: KnownRepository, delivery: Delivery) -> list[int]:
+        """Issues of the repository that the delivery's issue blocks, or no longer blocks."""
         assert self._reader is not None
         number = delivery.numbers[0]
         told = part_of(delivery, number) or {}
@@ -297,18 +359,18 @@ class Intake:
         blocks = delivery.action or summary.get("total_blocking")
         return [*(self._reader.blocked_by(repository.name, number) if blocks else ()), *parents]
 
-    def _rules(self, repository: Repository) -> Rules:
-        """The rules of a repository; what they say it is shown is kept for who sends."""
+    def _rules(self, repository: KnownRepository) -> Rules:
+        """The rules of a repository. Their display settings are stored for the outbox relay."""
         if self._reader is None:
             return default_rules()
         rules = self._reader.rules(repository.name)
-        choices = Choices(rules.progress_comments, rules.lane_status)
+        choices = DisplayOptions(rules.progress_comments, rules.lane_status)
         if self._github.choices(repository.id) != choices:
             self._github.choose(repository.id, choices)
         return rules
 
-    def _workflow_run(self, repository: Repository, delivery: Delivery) -> Mapping[str, Any] | None:
-        """The workflow run that a delivery is about, as it is now: it may run again, or be deleted."""
+    def _workflow_run(self, repository: KnownRepository, delivery: Delivery) -> Mapping[str, Any] | None:
+        """The current state of a delivery's workflow run: it may run again, or be deleted."""
         run: Mapping[str, Any] | None = delivery.payload.get("workflow_run")
         if delivery.event != "workflow_run" or run is None or self._reader is None:
             return run
@@ -317,33 +379,33 @@ class Intake:
         except GitHubRefused as refused:
             if refused.status != 403:
                 raise
-            return run  # the token may not look: what was delivered has to do
+            return run  # no permission: the delivery's own data is used
 
     def _synced(
-        self, repository: Repository, run: Mapping[str, Any] | None, looked: Sequence[_Looked]
+        self, repository: KnownRepository, run: Mapping[str, Any] | None, looked: Sequence[_Looked]
     ) -> list[str]:
-        """Link pull requests to runs and look at their checks; of a commit in none, at the commit."""
+        """Link pull requests to runs and read their checks. Without a pull request, link the commit."""
         pulls = [each for each in looked if each.facts is not None and each.facts.pull]
         words = [self._sync.look(each.repository, each.number) for each in pulls]
         if not looked and run is not None and run.get("event") in check_events.CHECKING:
             words.append(self._sync.look_at_commit(repository, run))
         return words
 
-    def look_again(self, repository: Repository, number: int, commit_id: str) -> None:
-        """Look at a pull request or a commit of a run, for changes that no delivery told of."""
+    def look_again(self, repository: KnownRepository, number: int, commit_id: str) -> None:
+        """Read a pull request or a commit of a run again, to find changes without a delivery."""
         self._sync.look_again(repository, number, commit_id)
 
     def _checked(
         self,
-        repository: Repository,
+        repository: KnownRepository,
         rules: Rules,
-        check: Check | None,
+        check: EndedCheck | None,
         run: Mapping[str, Any] | None,
         looked: list[_Looked],
     ) -> _Decided:
-        """What follows if a check has ended."""
+        """Write the orders that follow from a finished check."""
         if check is None:
-            return _Decided(words="no check has ended")
+            return _Decided(words="no finished check")
         if not looked:
             return self._branch_checked(repository, rules, check, run)
         current = [each for each in looked if each.facts is not None and each.facts.head == check.sha]
@@ -351,44 +413,51 @@ class Intake:
             if each.facts is not None and each.facts.open:
                 self._recover(repository, each.number, each.place, check, each.facts)
                 told = self._with_log(check, each.facts, rules, run)
-                follows = check_events.following(told, each.facts, rules, each.place)
-                self._github.add(repository.id, each.facts.number, follows)
-        words = check.words if current else f"{check.words}, on a commit that is not the newest"
+                rows = check_events.orders_of(told, each.facts, rules, each.place)
+                self._github.add(repository.id, each.facts.number, rows)
+        words = check.words if current else f"{check.words} on an outdated commit"
         return _Decided(words=words, numbers=tuple(each.number for each in looked))
 
-    def _with_log(self, check: Check, facts: Facts, rules: Rules, run: Mapping[str, Any] | None) -> Check:
-        """A failure with the job that failed and the end of its log, if work follows from it."""
+    def _with_log(
+        self, check: EndedCheck, facts: NumberFacts, rules: Rules, run: Mapping[str, Any] | None
+    ) -> EndedCheck:
+        """The check, with its failed job and the end of the log if it creates work."""
         if self._reader is None or run is None or not check.failed:
             return check
         rule = check_events.rule_for(check, facts, rules)
-        if rule is None or rule.does is not Does.CREATE:
+        if rule is None or rule.does is not RuleAction.CREATE:
             return check
         return replace(check, job=self._reader.ci.failed_job(facts.name, run))
 
     def _branch_checked(
-        self, repository: Repository, rules: Rules, check: Check, run: Mapping[str, Any] | None
+        self, repository: KnownRepository, rules: Rules, check: EndedCheck, run: Mapping[str, Any] | None
     ) -> _Decided:
-        """A check of a commit that is in no open pull request."""
+        """Decide on a check of a commit that is in no open pull request."""
         facts = check_events.of_branch(repository.id, repository.name, check)
-        place = check_events.branch_place(place_of(repository, 0), check.branch)
-        row = Known(repository.id, 0, 1, json.dumps(facts_of.to_json(facts)), "[]")
-        self._github.advance(row, [])  # once: it only carries what follows
+        place = check_events.branch_place(item_location(repository, 0), check.branch)
+        row = KnownNumber(repository.id, 0, 1, json.dumps(facts_of.to_json(facts)), "[]")
+        self._github.advance(row, [])  # once: the row only carries orders
         self._recover(repository, 0, place, check, None)
         told = self._with_log(check, facts, rules, run)
-        self._github.add(repository.id, 0, check_events.following(told, facts, rules, place))
+        self._github.add(repository.id, 0, check_events.orders_of(told, facts, rules, place))
         return _Decided(words=f"{check.words} on {check.branch}", numbers=(0,))
 
     def _recover(
-        self, repository: Repository, number: int, place: Place, check: Check | None, facts: Facts | None
+        self,
+        repository: KnownRepository,
+        number: int,
+        place: ItemLocation,
+        check: EndedCheck | None,
+        facts: NumberFacts | None,
     ) -> None:
-        """Order that work for failures which are over is withdrawn."""
-        was = check_events.failing(orders_of(self._github, repository.id, number), place.lane)
-        follows = check_events.recovery(was, place, check=check, facts=facts) if was else []
-        if follows:
-            self._github.add(repository.id, number, follows)
+        """Withdraw work for recovered failures."""
+        was = failing(orders_of(self._github, IssueRef(repository.id, number)), place.lane)
+        rows = check_events.recovery_orders(was, place, check=check, facts=facts) if was else []
+        if rows:
+            self._github.add(repository.id, number, rows)
 
-    def _repository(self, delivery: Delivery) -> Repository:
-        """The repository by its number. A late delivery may have an old name, which may be another's now."""
+    def _repository(self, delivery: Delivery) -> KnownRepository:
+        """The repository by its id. A late delivery may have an old name, which another may have now."""
         assert delivery.repository is not None
         if self._reader is not None:
             known = self._github.repository_named(delivery.name)
@@ -404,11 +473,11 @@ class Intake:
         return self._github.repository(delivery.repository, delivery.name)
 
     def _look(
-        self, repository: Repository, number: int, rules: Rules, delivery: Delivery, tries: int
+        self, repository: KnownRepository, number: int, rules: Rules, delivery: Delivery, tries: int
     ) -> _Looked:
-        """Look at a number, and write what it has become and what follows."""
+        """Read a number, and write its new revision with the orders that follow."""
         for _ in range(_RACES_MAX):
-            known = self._github.known(repository.id, number)  # before the look: who writes meanwhile wins
+            known = self._github.known(repository.id, number)  # before the read, so that another writer wins
             before = facts_of.from_json(json.loads(known.facts)) if known else None
             after = self._facts(repository, number, before, delivery, tries)
             if after is None:
@@ -423,32 +492,40 @@ class Intake:
             text = wanted_to_json({key: each for key, (each, _) in now.items()})
             if known and after == before and text == known.wanted:
                 return _Looked(repository=repository, number=number, facts=after)
-            found = consequences(before, was, after, now, ending=delivery.kind in _CLOSES)
-            creates = any(isinstance(each, Create) for each in found)
-            sender = self._sender(delivery, repository, rules) if creates else ANOTHER_SYSTEM
+            place, told = item_location(repository, number), EventDetail(delivery.action, _label(delivery))
+            ending = delivery.kind in _CLOSES
+            orders = orders_for(before, was, after, now, place, told=told, ending=ending)
+            if any(isinstance(each, AddItems) for each in orders):
+                sender = self._sender(delivery, repository, rules)
+                orders = [sent_by(each, sender) for each in orders]
             revision = known.revision + 1 if known else 1
-            told = Told(delivery.action, _label(delivery))
-            follows = following(revision, found, after, place_of(repository, number), sender, told)
+            rows = numbered(revision, orders)
             if self._reader is not None and rules.lane_status:
-                follows += showing(revision, before, after, place_of(repository, number))
-            row = Known(repository.id, number, revision, json.dumps(facts_of.to_json(after)), text)
+                shown = lanes_shown(before, after, place)
+                rows += [] if shown is None else [shown.row(f"{revision}.show")]
+            row = KnownNumber(repository.id, number, revision, json.dumps(facts_of.to_json(after)), text)
             closes = after.closes if after.open else ()
-            if self._github.advance(row, follows, closes):
-                changed = f"is {after.state}: {_count(len(follows))}"
+            if self._github.advance(row, rows, closes if after.pull else None):
+                changed = f" {_became(after)}{'' if rows else ': no work'}"
                 return _Looked(repository=repository, number=number, facts=after, changed=changed)
-        raise _Again(f"Others decide on #{number} all the time.", _LAG_S)
+        raise _Again(f"Other processes keep changing #{number}.", _LAG_S)
 
     def _facts(
-        self, repository: Repository, number: int, before: Facts | None, delivery: Delivery, tries: int
-    ) -> Facts | None:
-        """What a number is now; None if it cannot be known, or is known better."""
+        self,
+        repository: KnownRepository,
+        number: int,
+        before: NumberFacts | None,
+        delivery: Delivery,
+        tries: int,
+    ) -> NumberFacts | None:
+        """The current facts of a number; None if they are unknown, or the known ones are newer."""
         told = part_of(delivery, number)
         try:
             said = _said(repository, told, delivery) if told is not None else None
         except (LookupError, TypeError, AttributeError) as error:
             if self._reader is None:
                 raise _unreadable(number, error) from None
-            said = None  # GitHub is asked anyway
+            said = None  # GitHub is read anyway
         if self._reader is None:
             late = said is not None and before is not None and _is_late(said, before, delivery)
             partial = said is not None and before is not None and _is_partial(said)
@@ -462,18 +539,18 @@ class Intake:
         except GitHubRefused as refused:
             if refused.status != 404 or delivery.event != "issues" or delivery.action not in _LEAVES:
                 raise
-            found = Gone(state=_LEAVES[delivery.action])
-        if isinstance(found, Gone):
+            found = MissingNumber(state=_LEAVES[delivery.action])
+        if isinstance(found, MissingNumber):
             return replace(last, state=found.state) if last is not None else None
-        # An issue and its pull request do not always have the same time, so only like is compared with like.
+        # An issue and its pull request may have different times, so only equal forms are compared.
         whole = (each for each in (before, said) if each is not None and not _is_partial(each))
         newest = max((each.updated_at for each in whole), default="")
         if found.updated_at < newest and tries < _LAGS_MAX:
             raise _Again(f"GitHub's answer about #{number} is older than its event.", _LAG_S)
         return found
 
-    def _sender(self, delivery: Delivery, repository: Repository, rules: Rules) -> Sender:
-        """A person who may write counts as one; whoever else did it, as a system, which is never muted."""
+    def _sender(self, delivery: Delivery, repository: KnownRepository, rules: Rules) -> Sender:
+        """A person with write access; any other sender counts as a system, which is never muted."""
         user = delivery.payload.get("sender")
         bot = not isinstance(user, dict) or user.get("type") != "User" or delivery.sender in rules.agents
         if bot or self._reader is None or not self._reader.may_write(repository.name, delivery.sender):
@@ -482,26 +559,24 @@ class Intake:
 
 
 class _Again(InterlockError):
-    """Look again soon."""
+    """Retried soon."""
 
     def __init__(self, sentence: str, wait_s: float) -> None:
-        super().__init__(sentence, "It is looked at again soon.")
+        super().__init__(sentence, "It is retried soon.")
         self.wait_s = wait_s
 
 
 def _unreadable(number: int, error: Exception) -> InvalidInput:
     what = (
-        f"{error.args[0]!r} is missing"
-        if isinstance(error, KeyError)
-        else f"a part has a wrong form ({error})"
+        f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else f"a part is malformed ({error})"
     )
     return InvalidInput(
-        f"What it says about #{number} is not enough: {what}, and there is no token to ask GitHub with.",
+        f"The payload lacks data about #{number}: {what}. Without a token GitHub cannot be asked.",
         "Send it as GitHub does, or set GITHUB_TOKEN.",
     )
 
 
-def _said(repository: Repository, told: Mapping[str, Any], delivery: Delivery) -> Facts:
+def _said(repository: KnownRepository, told: Mapping[str, Any], delivery: Delivery) -> NumberFacts:
     """The facts in a delivery."""
     if "pull_request" in told and "head" not in told:
         told = {**told, "head": _UNSAID, "base": _UNSAID}
@@ -510,9 +585,9 @@ def _said(repository: Repository, told: Mapping[str, Any], delivery: Delivery) -
     return replace(said, state=_LEAVES[delivery.action]) if leaves else said
 
 
-def _is_late(said: Facts, before: Facts, delivery: Delivery) -> bool:
-    """Whether a delivery is older than what is known. Of the same second, a closed number stays closed unless
-    the delivery tells that it was opened again."""
+def _is_late(said: NumberFacts, before: NumberFacts, delivery: Delivery) -> bool:
+    """Whether a delivery is older than the known facts. Within the same second, a closed number stays closed
+    unless the delivery reopens it."""
     if said.updated_at != before.updated_at:
         return said.updated_at < before.updated_at
     return said.open and not before.open and delivery.action != "reopened"
@@ -523,16 +598,24 @@ def _label(delivery: Delivery) -> str:
     return str(label.get("name") or "").lower() if isinstance(label, dict) else ""
 
 
-def _is_partial(facts: Facts) -> bool:
-    """Whether a pull request was told of in the form of an issue, which lacks most that it wants."""
+def _is_partial(facts: NumberFacts) -> bool:
+    """Whether the facts of a pull request came in an issue's form, which lacks most of them."""
     return facts.pull and not facts.head
 
 
-def _completed(partial: Facts, older: Facts) -> Facts:
-    """What was told in the form of an issue, with what only the pull request says of itself."""
+def _completed(partial: NumberFacts, older: NumberFacts) -> NumberFacts:
+    """Facts in the form of an issue, completed with those of the pull request."""
     parts = ("head", "branch", "base", "draft", "reviewers")
     return replace(partial, **{part: getattr(older, part) for part in parts})
 
 
-def _count(orders: int) -> str:
-    return {0: "nothing follows", 1: "one thing follows"}.get(orders, f"{orders} things follow")
+def _became(facts: NumberFacts) -> str:
+    match facts.state:
+        case NumberState.OPEN:
+            return "is open"
+        case NumberState.COMPLETED:
+            return "was closed"
+        case NumberState.DROPPED:
+            return "was closed without merging" if facts.pull else "was closed as not planned"
+        case state:
+            return f"was {state}"

@@ -1,8 +1,8 @@
-"""How much GitHub still allows, learned from the headers of its answers.
+"""GitHub's remaining rate limits, learned from the headers of its answers.
 
-Two kinds of limit: an hourly allowance of requests, of which a reserve is kept for people, and secondary
-limits, after which everything waits. Times are spans measured by GitHub's own clock (its `date` header), so a
-wrong clock here changes nothing.
+There are two kinds of limit. The hourly allowance of requests keeps a reserve for people. After a secondary
+limit, every request waits. Waits are measured by GitHub's own clock (its `date` header), so a wrong local
+clock does no harm.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from email.utils import parsedate_to_datetime
 
 from interlock.core.record import MutableRecord, Record
 
-#: Kept for people, as a share of the hourly allowance: background reads stop there.
+#: The share of the hourly allowance that is reserved for people. Background reads stop there.
 RESERVE = 0.10
-#: How long GitHub asks to wait after a secondary limit that names no time; doubled each time in a row.
+#: The wait that GitHub asks for after a secondary limit without a time. It doubles each time in a row.
 UNNAMED_WAIT_S = 60.0
 LONGEST_WAIT_S = 3600.0
 
 
 class Wait(Record):
-    """That nothing may be asked yet."""
+    """A wait before the next request."""
 
     seconds: float
     #: `reserve`, `allowance` or `secondary`.
@@ -48,7 +48,7 @@ class Limits:
         self.skew_s: float | None = None
 
     def wait(self, resource: str, *, background: bool) -> Wait | None:
-        """How long a request has to wait, if it does."""
+        """The wait before a request; None if it may be sent now."""
         now = self._clock()
         with self._lock:
             if self._silent_until > now:
@@ -63,13 +63,13 @@ class Limits:
         return None
 
     def remaining(self, resource: str = "core") -> tuple[int, int] | None:
-        """(requests left, requests an hour), as far as an answer has told."""
+        """(requests left, requests an hour); None until an answer has reported them."""
         with self._lock:
             known = self._allowances.get(resource)
             return None if known is None else (known.remaining, known.limit)
 
-    def left(self) -> dict[str, tuple[int, int]]:
-        """By resource: requests left and requests an hour, as they are now."""
+    def allowances(self) -> dict[str, tuple[int, int]]:
+        """The current requests left and requests an hour, by resource."""
         now = self._clock()
         with self._lock:
             return {
@@ -78,7 +78,7 @@ class Limits:
             }
 
     def learn(self, status: int, headers: Mapping[str, str], message: str) -> bool:
-        """Take in an answer; whether it says that a limit was exceeded."""
+        """Learn from an answer; gives whether it reports an exceeded limit."""
         with self._lock:
             now = self._clock()
             theirs = _seconds_of(headers.get("date"))
@@ -108,7 +108,7 @@ class Limits:
         resets_at = now + min(max(0.0, reset - theirs), LONGEST_WAIT_S)
         resource = headers.get("x-ratelimit-resource", "core")
         known = self._allowances.get(resource)
-        # Answers may overtake each other: within one hour the smaller number is the newer one.
+        # Answers may arrive out of order: within one hour the smaller number is newer.
         if known is not None and abs(known.resets_at - resets_at) < 60 and known.limit == limit:
             remaining = min(known.remaining, remaining)
         self._allowances[resource] = _Allowance(

@@ -1,4 +1,4 @@
-"""What people and agents write on GitHub: who wrote it, whom it names, and which commands it gives."""
+"""Comments and reviews on GitHub: their writers, the agents they mention, and their commands."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from interlock.core.model import OUR_BOT, Sender, SenderKind
 from interlock.core.names import agent_key
 from interlock.core.record import Record
 from interlock.github.facts import login
-from interlock.github.speech import spoken
+from interlock.github.remark_text import own_words
 
-#: In Actions every agent writes as this one.
+#: Every agent in Actions writes as this account.
 ACTIONS_BOT = "github-actions[bot]"
 COMMANDS = ("cancel", "retry", "priority", "ask", "why", "status")
 _COMMAND = re.compile(r"^/interlock[ \t]+([a-z]+)(?:[ \t]+(.*))?$", re.MULTILINE)
+#: GitHub refuses longer comments.
+COMMENT_MAX = 65_536
+_CUT = "\n\n… (cut)"
 _MENTION = re.compile(r"(?<![\w/.@-])@([A-Za-z0-9](?:[A-Za-z0-9_-]{0,98}[A-Za-z0-9])?(?:\[bot\])?)")
 _MARK = re.compile(r"<!-- interlock((?: [a-z]+=[A-Za-z0-9_@#+=:./\[\]-]+)+) -->")
 
@@ -32,14 +35,14 @@ class Remark(Record):
     bot: bool
     text: str
     url: str
-    #: Of a review: `approved`, `changes_requested`, `commented`, `dismissed`.
+    #: For a review: `approved`, `changes_requested`, `commented`, `dismissed`.
     state: str = ""
-    #: When it was written, as GitHub says it.
+    #: The time of writing, in GitHub's format.
     at: str = ""
 
     @property
     def said(self) -> str:
-        """Sorts the remarks of a number in GitHub's order; empty if GitHub does not say when."""
+        """A key that sorts the remarks of a number in GitHub's order; empty without a time."""
         return f"{self.at} {self.kind} {self.id:020d}" if self.at else ""
 
 
@@ -51,7 +54,7 @@ class Command(Record):
 
 
 def from_answer(kind: str, number: int, answer: Mapping[str, Any]) -> Remark:
-    """The remark in what GitHub answers about it, or sends in a payload."""
+    """The remark in an answer of GitHub or in a payload."""
     user = answer.get("user") or {}
     return Remark(
         kind=kind,
@@ -67,35 +70,49 @@ def from_answer(kind: str, number: int, answer: Mapping[str, Any]) -> Remark:
 
 
 def mark(**parts: str | int) -> str:
-    """A comment that nobody sees, by which our own comments are found again."""
+    """A hidden comment that identifies our own comments."""
     return f"<!-- interlock{''.join(f' {name}={value}' for name, value in parts.items())} -->"
 
 
 def marks(text: str) -> dict[str, str]:
-    """What the last mark in a text says; empty without one."""
+    """The parts of the last mark in a text; empty without one."""
     found = _MARK.findall(text)
     return dict(part.split("=", 1) for part in found[-1].split()) if found else {}
 
 
+def marked(text: str, **parts: str | int) -> str:
+    """A comment's text with its hidden mark, cut to GitHub's limit."""
+    hidden = mark(**parts)
+    room = COMMENT_MAX - len(hidden) - 2
+    shown = text if len(text) <= room else text[: room - len(_CUT)] + _CUT
+    return f"{shown}\n\n{hidden}"
+
+
+def has_mark(text: str, **parts: str | int) -> bool:
+    """Whether a text has a mark with these parts. The mark may have more parts."""
+    found = marks(text)
+    return all(found.get(name) == str(value) for name, value in parts.items())
+
+
 def mentioned(text: str, agents: Mapping[str, str]) -> tuple[str, ...]:
     """The agents that a text names, each once, in order. `agents` maps logins and names to agents."""
-    logins = (found.lower() for found in _MENTION.findall(spoken(text)))
+    logins = (found.lower() for found in _MENTION.findall(own_words(text)))
     return tuple(dict.fromkeys(agent_key(agents[each]) for each in logins if each in agents))
 
 
 def commands(text: str) -> tuple[Command, ...]:
-    """The commands that a text gives. Unknown words are kept, so that they can be answered."""
+    """The commands in a text. Unknown words are kept, so that they can be answered."""
     return tuple(
         Command(name=name, argument=(argument or "").strip())
-        for name, argument in _COMMAND.findall(spoken(text))
+        for name, argument in _COMMAND.findall(own_words(text))
     )
 
 
 def writer(remark: Remark, agents: Mapping[str, str], own: frozenset[str]) -> Sender:
     """Who wrote a remark: an agent, our own bot, another system, or a person.
 
-    A mark counts only in what one of our own accounts wrote; anybody can copy one. `own` has the logins that
-    Interlock writes as.
+    A mark counts only if one of our own accounts wrote the remark, as anyone can copy a mark. `own` has the
+    logins that Interlock writes as.
     """
     ours = remark.author in own or remark.author == ACTIONS_BOT
     named = marks(remark.text).get("agent", "") if ours or remark.author in agents else ""

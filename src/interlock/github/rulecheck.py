@@ -1,4 +1,4 @@
-"""Mistakes in rules that can be read and mean something else than they seem to."""
+"""Finds mistakes in readable rules: rules that mean something else than they seem to."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from difflib import get_close_matches
 from interlock.core.errors import InvalidInput
 from interlock.core.names import agent_key
 from interlock.core.record import Record
-from interlock.github.rules import PASSING, Does, Rules, unreachable
+from interlock.github.rules import PASSING, RuleAction, Rules, unreachable
 
 
 class RuleFinding(Record):
-    """One mistake, or what looks like one."""
+    """One mistake, or likely mistake."""
 
     rule: str
     code: str
@@ -21,51 +21,51 @@ class RuleFinding(Record):
 
 
 def unreadable(source: str, error: InvalidInput) -> RuleFinding:
-    """Rules that cannot be read: meanwhile deliveries wait."""
+    """The finding for unreadable rules. Deliveries wait until they are fixed."""
     return RuleFinding(rule=source, code="unreadable", message=error.sentence, mend=error.hint)
 
 
 def check(rules: Rules, agents: frozenset[str] | None) -> tuple[RuleFinding, ...]:
-    """Look at rules. `agents` are the ones that the store knows; None if there is no store to ask."""
+    """Check rules. `agents` are those that the store knows; None without a store."""
     return (*_unreachable(rules), *_useless(rules), *_unknown(rules, agents or frozenset()))
 
 
 def _unreachable(rules: Rules) -> Iterator[RuleFinding]:
     own = {late.name: (late, first) for late, first in reversed(unreachable(rules))}
     for late, first in reversed(own.values()):
-        # That a repository's own rules replace the defaults is what they are for.
+        # A repository's own rules are meant to replace the defaults.
         if not late.name.startswith("default:"):
             yield RuleFinding(
                 rule=late.name,
                 code="unreachable",
-                message=f"It never decides: {first.name} fits before it whenever it would.",
-                mend="Put it before that one, or remove it.",
+                message=f"This rule never matches: {first.name} always matches before it.",
+                mend="Move it before that one, or remove it.",
             )
 
 
 def _useless(rules: Rules) -> Iterator[RuleFinding]:
     for rule in rules.rules:
         passing = [event for event in rule.events if event in PASSING]
-        if rule.does is Does.ANNOTATE and not passing:
+        if rule.does is RuleAction.ANNOTATE and not passing:
             yield RuleFinding(
                 rule=rule.name,
                 code="tells_nothing",
-                message="It annotates, and none of its events has a text to tell.",
+                message="This rule annotates, but none of its events has a text.",
                 mend='Use do = "ignore", or an event of a comment or a review.',
             )
         if rule.draft is not None and all(event.startswith("issues.") for event in rule.events):
             yield RuleFinding(
                 rule=rule.name,
                 code="no_drafts",
-                message="It asks whether a draft is meant, and an issue is none.",
-                mend="Use an event of a pull request, or leave `draft` out.",
+                message="This rule has `draft`, but an issue is never a draft.",
+                mend="Use an event of a pull request, or remove `draft`.",
             )
         if rule.paths and all(event.startswith("issues.") for event in rule.events):
             yield RuleFinding(
                 rule=rule.name,
                 code="no_paths",
-                message="It wants changed files, and an issue has none.",
-                mend="Use an event of a pull request, or leave `path` out.",
+                message="This rule has `path`, but an issue has no changed files.",
+                mend="Use an event of a pull request, or remove `path`.",
             )
 
 

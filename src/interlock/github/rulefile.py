@@ -1,4 +1,4 @@
-"""The file in which a repository keeps its rules: read, checked, with every mistake named by its rule."""
+"""Reads and checks a repository's file of rules, and names every mistake by its rule."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from interlock.core.names import (
     check_name,
     check_number,
 )
-from interlock.github.rules import DEFAULTS, ENDING, EVENTS, PRIORITIES, Does, Rule, Rules
-from interlock.service.intake import choice, span_s
+from interlock.github.rules import DEFAULTS, ENDING, EVENTS, PRIORITIES, Rule, RuleAction, Rules
+from interlock.service.item_fields import choice, span_s
 
 T = TypeVar("T")
-#: Where the file is. It is read from the default branch only: a pull request must not choose its own rules.
+#: The path of the file. It is read from the default branch only: a pull request must not choose its rules.
 PATH = ".github/interlock.toml"
 FILE_MAX_BYTES = 1 << 18
 RULES_MAX = 200
@@ -43,7 +43,7 @@ _FIELDS = (
 
 
 def parse(text: str, source: str = PATH) -> Rules:
-    """Read a repository's rules; the defaults come after its own unless it leaves them out."""
+    """Read a repository's rules. The defaults come after its own, unless the file excludes them."""
     rules, mistakes = read(text, source)
     if mistakes:
         raise mistakes[0]
@@ -51,7 +51,7 @@ def parse(text: str, source: str = PATH) -> Rules:
 
 
 def read(text: str, source: str = PATH) -> tuple[Rules, list[InvalidInput]]:
-    """The rules as far as they can be read, and every mistake of form."""
+    """The readable rules, and every mistake of form."""
     if len(text.encode()) > FILE_MAX_BYTES:
         raise InvalidInput(f"{source} is larger than {FILE_MAX_BYTES:,} bytes.", "Use fewer rules.")
     try:
@@ -91,13 +91,13 @@ def read(text: str, source: str = PATH) -> tuple[Rules, list[InvalidInput]]:
 
 
 class _Mistakes:
-    """Collects mistakes, so that people need not mend one to see the next."""
+    """Collects mistakes, so that people see all of them at once."""
 
     def __init__(self) -> None:
         self.found: list[InvalidInput] = []
 
     def try_(self, default: T, check: Callable[..., Any], *args: Any) -> T:
-        """What a check gives; the default if it refuses."""
+        """The result of a check; the default if the check fails."""
         try:
             found: T = check(*args)
         except InvalidInput as mistake:
@@ -107,20 +107,22 @@ class _Mistakes:
 
     def known(self, name: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
         for field in sorted(set(table) - set(known)):
-            hint = f"Known are {', '.join(known)}."
-            self.found.append(InvalidInput(f"{_start(name)} has a field '{field}'.", hint))
+            hint = f"Use one of {', '.join(known)}."
+            self.found.append(InvalidInput(f"{_start(name)} has the unknown field '{field}'.", hint))
 
 
 def _rule(name: str, table: Mapping[str, Any], wrong: _Mistakes) -> Rule:
     wrong.known(name, table, _FIELDS)
     events: tuple[str, ...] = wrong.try_((), _events, name, table)
-    given = wrong.try_(Does.CREATE, choice, f"`do` of {name}", table.get("do", Does.CREATE), tuple(Does))
-    does, kind = Does(given), table.get("type", "")
-    if does is Does.CREATE and not kind:
-        hint = 'Say what its items are: type = "issue_triage".'
+    given = wrong.try_(
+        RuleAction.CREATE, choice, f"`do` of {name}", table.get("do", RuleAction.CREATE), tuple(RuleAction)
+    )
+    does, kind = RuleAction(given), table.get("type", "")
+    if does is RuleAction.CREATE and not kind:
+        hint = 'Add the type of its items: type = "issue_triage".'
         wrong.found.append(InvalidInput(f"{_start(name)} has no type.", hint))
     priority, timeout = table.get("priority"), table.get("timeout")
-    # What the end of a number makes is no message to the run that brought it about.
+    # An item for the end of a number is no message to the run that ended the number.
     usual = Policy.QUEUE if events and {*events} <= {*ENDING} else Policy.COALESCE
     policy, draft = table.get("policy", usual), None
     if "draft" in table:
@@ -166,7 +168,7 @@ def _events(name: str, table: Mapping[str, Any]) -> tuple[str, ...]:
     for each, events in zip(wanted, found, strict=True):
         if not events:
             raise InvalidInput(
-                f"{_start(name)} has the event '{each}', which makes no work.",
+                f"{_start(name)} has the event '{each}', which creates no work.",
                 f"Use one of {', '.join(EVENTS)}.",
             )
     if not wanted:

@@ -1,8 +1,8 @@
-"""The rules that say which work GitHub's events make: a committed TOML table, then the defaults.
+"""The rules that turn GitHub's events into work: a committed TOML table, then the defaults.
 
-For every event the first rule that fits decides. A rule speaks GitHub's words (`issues.labeled`); what holds
-for as long as a fact does (open, labelled, assigned) is undone when the fact is gone, so it does not matter
-in which order deliveries came.
+The first rule that matches an event decides. Rules use GitHub's words (`issues.labeled`). Work that depends
+on a fact (open, labelled, assigned) is withdrawn when the fact is gone, so the order of deliveries does not
+matter.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from interlock.core.model import Policy
 from interlock.core.record import Record
 
-#: Events that are true as long as a fact of the number is.
+#: Events that hold as long as a fact of the number does.
 LASTING = (
     "issues.opened",
     "issues.reopened",
@@ -28,13 +28,13 @@ LASTING = (
     "pull_request.review_requested",
     "pull_request.synchronize",
 )
-#: How a number ends. Rules name these one by one: `issues.*` means an issue that is open.
+#: The ends of a number. Rules name them one by one: `issues.*` means an open issue.
 ENDING = ("issues.closed", "pull_request.merged", "pull_request.closed")
-#: Checks that have ended, one way or another.
+#: Events of ended checks, with any conclusion.
 CHECKS = ("workflow_run.completed", "check_run.completed", "status")
-#: How a check ends that needs work.
+#: Conclusions of checks that need work.
 FAILED = ("failure", "error", "timed_out", "startup_failure")
-#: Events that happen once, each with a number of its own.
+#: Events that happen once, each with its own number.
 PASSING = (
     "issue_comment.created",
     "pull_request_review.submitted",
@@ -43,8 +43,8 @@ PASSING = (
 )
 EVENTS = LASTING + ENDING + PASSING
 
-#: How urgent work is: by the labels of its number, or else by its type. A repository's own table replaces
-#: single ones.
+#: The priority of work, by the labels of its number, or else by its type. A repository's own table replaces
+#: single entries.
 PRIORITIES: Mapping[str, int] = {
     "critical_bug": 10,
     "critical": 10,
@@ -60,63 +60,63 @@ PRIORITIES: Mapping[str, int] = {
 }
 
 
-class Does(StrEnum):
-    """What a rule does with an event that fits."""
+class RuleAction(StrEnum):
+    """What a rule does with a matching event."""
 
-    #: Makes an item, or lets the open one of its type and agent know.
+    #: Creates an item, or sends a message to the open one of its type and agent.
     CREATE = "create"
-    #: Tells whoever runs, and starts nothing.
+    #: Sends a message to agents with an open item, and starts no work.
     ANNOTATE = "annotate"
     IGNORE = "ignore"
 
 
 class Rule(Record):
-    """One rule. Patterns are as in a shell, and do not look at upper and lower case; none fits all."""
+    """One rule. Patterns are as in a shell and ignore case. An empty pattern matches everything."""
 
     name: str
     events: tuple[str, ...]
     labels: tuple[str, ...] = ()
     authors: tuple[str, ...] = ()
     titles: tuple[str, ...] = ()
-    #: Of a pull request's changed files, any.
+    #: Matches any changed file of a pull request.
     paths: tuple[str, ...] = ()
     draft: bool | None = None
-    #: Where a check ran, or what a pull request is merged into; the check's name; how it ended: if none, it
-    #: failed.
+    #: The branch of a check, or the base of a pull request; the check's name; its conclusion. Without a
+    #: conclusion, a failed check matches.
     branches: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
     conclusions: tuple[str, ...] = ()
-    does: Does = Does.CREATE
+    does: RuleAction = RuleAction.CREATE
     type: str = ""
     priority: int | None = None
-    #: `none`, or a name in which {repository} and {number} are filled in; the issue's own lane if empty.
+    #: `none`, or a name with {repository} and {number} as placeholders; the issue's own lane if empty.
     lane: str = ""
-    #: Whoever is assigned, asked or mentioned if empty; if that is nobody, any agent.
+    #: If empty, the assigned, asked or mentioned agent; without one, any agent.
     agent: str = ""
     policy: Policy = Policy.COALESCE
-    #: Whether the repository's rule names that policy. If not, the service's settings may choose another.
+    #: Whether the repository's rule names the policy. If not, the service's settings may choose another.
     policy_named: bool = False
     timeout_s: float | None = None
 
 
 class Rules(Record):
-    """Everything a repository can choose."""
+    """All options of a repository."""
 
     rules: tuple[Rule, ...]
-    #: Logins, lower case, and the agents that write as them.
+    #: Logins in lower case, and the agents that write as them.
     agents: Mapping[str, str]
     priorities: Mapping[str, int]
-    #: Whether a comment of somebody without write access may wake an agent.
+    #: Whether a comment of an account without write access may wake an agent.
     anyone_wakes: bool = False
     #: Whether an issue waits for its open sub-issues.
     sub_issues_block: bool = True
-    #: Whether each item has a comment on its issue or pull request that says how it goes.
+    #: Whether each item has a progress comment on its issue or pull request.
     progress_comments: bool = False
     #: Whether the newest commit of a pull request shows who holds its lane.
     lane_status: bool = True
 
 
-#: What happens where a repository's own rules say nothing.
+#: The rules that apply where a repository's own rules do not match.
 DEFAULTS = (
     Rule(
         name="default: issues",
@@ -153,17 +153,16 @@ def default_rules() -> Rules:
 
 
 def lane_of(rule: Rule, repository: str, number: int, *, own: str) -> str | None:
-    """The lane of what a rule makes, where a number has a lane of its own; None for none."""
+    """The lane of a rule's items. `own` is the number's own lane; None means no lane."""
     if rule.lane == "none":
         return None
     return rule.lane.format(repository=repository, number=number) or own
 
 
 def fits(rule: Rule, event: str, *, label: str, draft: bool, given: Mapping[str, Iterable[str]]) -> str:
-    """Why a rule does not fit an event, in a few words; empty if it fits.
+    """Why a rule does not match an event, in a few words; empty if it matches.
 
-    `given` has the texts that patterns are compared with: `author`, `title`, `path`, `branch`, `check` and
-    `conclusion`.
+    `given` has the texts for the patterns: `author`, `title`, `path`, `branch`, `check` and `conclusion`.
     """
     if event not in rule.events:
         return "is for other events"
@@ -187,7 +186,7 @@ def fits(rule: Rule, event: str, *, label: str, draft: bool, given: Mapping[str,
 
 
 def unreachable(rules: Rules) -> tuple[tuple[Rule, Rule], ...]:
-    """Rules that never decide, each with the earlier one that always decides before it."""
+    """The rules that never decide, each with the earlier rule that always decides first."""
     return tuple(
         (late, first)
         for n, late in enumerate(rules.rules)
@@ -197,7 +196,7 @@ def unreachable(rules: Rules) -> tuple[tuple[Rule, Rule], ...]:
 
 
 def _covers(first: Rule, late: Rule) -> bool:
-    """Whether whatever fits `late` fits `first`: each of its patterns is absent, or the same as there."""
+    """Whether `first` matches everything that `late` does: each of its patterns is absent or the same."""
     parts = ("labels", "authors", "titles", "paths", "branches", "checks", "conclusions")
     pairs = ((getattr(first, part), getattr(late, part)) for part in parts)
     wider = all(not ours or (theirs and set(theirs) <= set(ours)) for ours, theirs in pairs)

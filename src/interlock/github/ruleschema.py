@@ -1,4 +1,4 @@
-"""The schema of a repository's rules, for editors that check TOML as one types (JSON Schema 2020-12)."""
+"""The JSON Schema (2020-12) of a repository's rules, for editors that check TOML while you type."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 from interlock.core.model import Policy
 from interlock.github.rulefile import PATH, PRIORITY_MAX, RULES_MAX
-from interlock.github.rules import EVENTS, Does
+from interlock.github.rules import EVENTS, RuleAction
 
 
 def schema() -> dict[str, Any]:
-    """What may stand in the file. `policy check` also knows agents, and the order of rules."""
+    """The schema of the file. `policy check` also checks agents and the order of rules."""
     words = {
         "anyOf": [
             {"type": "string", "pattern": r"\S"},
@@ -23,7 +23,7 @@ def schema() -> dict[str, Any]:
         "type": "object",
         "additionalProperties": False,
         "required": ["event"],
-        # A rule that makes items says of which type.
+        # A rule that creates items needs their type.
         "anyOf": [
             {"required": ["type"]},
             {"required": ["do"], "properties": {"do": {"not": {"const": "create"}}}},
@@ -41,7 +41,7 @@ def schema() -> dict[str, Any]:
             "branch": words,
             "check": words,
             "conclusion": words,
-            "do": {"enum": [each.value for each in Does]},
+            "do": {"enum": [each.value for each in RuleAction]},
             "type": {"type": "string"},
             "priority": priority,
             "lane": {"type": "string", "examples": ["none", "branch:{repository}/{number}"]},

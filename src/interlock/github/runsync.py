@@ -1,13 +1,13 @@
-"""Keeps runs in sync with GitHub: which runs a pull request comes from, and what its checks say.
+"""Keeps runs in sync with GitHub: links a pull request to its runs, and reads its checks.
 
 A run is linked to a pull request
 - by the trailer `Interlock-Run: 7@STORE` in one of its commits, if the store is this one;
-- by its branch `interlock/run-7`, unless its commits or the run's lane say that another run 7 is meant;
+- by its branch `interlock/run-7`, unless its commits or the run's lane show that another run 7 is meant;
 - else by the issue that it closes: to the last run that worked on that issue.
 
-A delivery is a reason to look, and nothing more: each look reads the checks anew, and is written only on top
-of the look before it. So the order of deliveries does not matter, and what a replaced head says changes
-nothing. The outcome of checks never changes a run or an item.
+A delivery only triggers a look. Each look reads the checks again, and is written only on top of the look
+before it. So the order of deliveries does not matter, and checks of a replaced head have no effect. The
+outcome of checks never changes a run or an item.
 """
 
 from __future__ import annotations
@@ -17,51 +17,51 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from interlock.core.checks import PullOutcome, Verdict, verdict
+from interlock.core.ci import CheckVerdict, PullOutcome, verdict
 from interlock.core.model import ItemId
 from interlock.core.trailers import Trailer, run_of_branch, trailers
 from interlock.github import facts as facts_of
 from interlock.github.ci import Unreadable
-from interlock.github.facts import Facts, State
-from interlock.github.orders import named, place_of
-from interlock.github.reading import Reader
-from interlock.store.github_port import Repository
-from interlock.store.links_port import Followed, Head, Link, RunsItem, WorkflowRun
+from interlock.github.facts import NumberFacts, NumberState
+from interlock.github.lookup import Reader
+from interlock.github.orders import item_location, lane_repository
+from interlock.store.github import KnownRepository
+from interlock.store.links import Head, Link, LinkedRun, RunsItem, StoredWorkflowRun
 from interlock.store.port import Store
 
-#: How often somebody else may be first before a look is given up; whoever was first has looked.
+#: How many races a look may lose before it gives up: the other process has looked.
 RACES_MAX = 10
-#: How many items of an issue are looked at for its last run, and how many runs one pull request is linked to.
+#: The most items of an issue that are searched for its last run, and the most runs of one pull request.
 ITEMS_MAX, LINKS_MAX = 20, 50
-#: How many workflow runs of a commit are known.
+#: The most workflow runs of a commit that are stored.
 RUNS_MAX = 50
-#: Where heads were checked before, and nothing has begun on a new one for so long, nothing will.
+#: If earlier heads had checks and a new one has none after this time, none are expected.
 SILENT_US = 3_600 * 1_000_000
 #: The repository in the name of a lane.
 _OF_REPOSITORY = re.compile(r"(?:issue|branch|series):(?P<name>[^/#:]+/[^/#:]+)")
-_OUTCOMES = {State.OPEN: PullOutcome.OPEN, State.MERGED: PullOutcome.MERGED}
+_OUTCOMES = {NumberState.OPEN: PullOutcome.OPEN, NumberState.MERGED: PullOutcome.MERGED}
 
 
 class RunSync:
-    """Looks for one store. Without a reader only what deliveries say is known: no trailers and no checks."""
+    """Links runs in one store. Without a reader it has only deliveries: no trailers and no checks."""
 
     def __init__(
         self,
         store: Store,
         reader: Reader | None,
         *,
-        merged: Callable[[Sequence[Followed]], None] | None = None,
+        merged: Callable[[Sequence[LinkedRun]], None] | None = None,
     ) -> None:
         self._store, self._reader, self._merged = store, reader, merged
 
-    def look(self, repository: Repository, number: int) -> str:
-        """Look at a pull request that is known, and write which runs it comes from and how it fares.
+    def look(self, repository: KnownRepository, number: int) -> str:
+        """Read a known pull request, and write its runs and the state of its checks.
 
-        Gives what it is, in words; nothing if no run is linked to it.
+        Gives its state in words; empty if no run is linked to it.
         """
         links = self._store.github.links
         for _ in range(RACES_MAX):
-            was = links.head(repository.id, number)  # before the facts: who writes meanwhile wins
+            was = links.head(repository.id, number)  # before the facts, so that another writer wins
             known = self._store.github.known(repository.id, number)
             facts = facts_of.from_json(json.loads(known.facts)) if known is not None else None
             if facts is None or not facts.pull or not facts.head:
@@ -87,11 +87,11 @@ class RunSync:
             if self._written(repository, now, was, facts.base, found):
                 if self._merged is not None and PullOutcome.MERGED == now.outcome != (was and was.outcome):
                     self._merged(links.of_number(repository.id, number, LINKS_MAX))
-                return f"#{number} is of {_runs(found)}" if found else ""
+                return f"#{number} linked to {_runs(found)}" if found else ""
         return ""
 
-    def look_at_commit(self, repository: Repository, run: Mapping[str, Any]) -> str:
-        """Look at the commit of a workflow run that is in no pull request: a run may have pushed it."""
+    def look_at_commit(self, repository: KnownRepository, run: Mapping[str, Any]) -> str:
+        """Read the commit of a workflow run outside any pull request: a run may have pushed it."""
         links, sha = self._store.github.links, str(run["head_sha"])
         branch, message = run.get("head_branch") or "", (run.get("head_commit") or {}).get("message") or ""
         for _ in range(RACES_MAX):
@@ -113,11 +113,11 @@ class RunSync:
                 followed=True,
             )
             if self._written(repository, now, was, "", found):
-                return f"{sha[:12]} is of {_runs(found)}"
+                return f"{sha[:12]} linked to {_runs(found)}"
         return ""
 
-    def look_again(self, repository: Repository, number: int, commit_id: str) -> None:
-        """Look at something that was linked before, for changes that no delivery told of."""
+    def look_again(self, repository: KnownRepository, number: int, commit_id: str) -> None:
+        """Read a linked pull request or commit again, for changes without a delivery."""
         if number:
             self.look(repository, number)
             return
@@ -128,8 +128,8 @@ class RunSync:
 
     # Which runs
 
-    def _linked(self, repository: Repository, facts: Facts, messages: Iterable[str]) -> list[Link]:
-        """The runs that a pull request comes from."""
+    def _linked(self, repository: KnownRepository, facts: NumberFacts, messages: Iterable[str]) -> list[Link]:
+        """The runs that a pull request is linked to."""
         said = tuple(dict.fromkeys(each for message in messages for each in trailers(message)))
         found = self._by_name(repository, facts.branch, said, facts.number, "")
         if found or self._store.github.links.of_number(repository.id, facts.number, 1):
@@ -138,9 +138,9 @@ class RunSync:
         return [Link(each.run, each.item, repository.id, facts.number, "", "closes") for each in last if each]
 
     def _by_name(
-        self, repository: Repository, branch: str, said: Sequence[Trailer], number: int, commit_id: str
+        self, repository: KnownRepository, branch: str, said: Sequence[Trailer], number: int, commit_id: str
     ) -> list[Link]:
-        """The runs that a branch or trailers name, if they are runs of this store."""
+        """The runs that a branch or trailers name, if they belong to this store."""
         lineage = self._store.lineage()
         ours = {each.run for each in said if each.store and lineage.goes_on_from(each.store)}
         others = {each.run for each in said if each.store} - ours
@@ -164,10 +164,10 @@ class RunSync:
             for run in sorted(sure | likely)
         ]
 
-    def _last_run(self, repository: Repository, issue: int) -> RunsItem | None:
+    def _last_run(self, repository: KnownRepository, issue: int) -> RunsItem | None:
         """The last run that worked on an issue."""
-        github, lane = self._store.github, place_of(repository, issue).lane
-        items = [each.item for each in github.consequences(repository.id, issue, ITEMS_MAX)]
+        github, lane = self._store.github, item_location(repository, issue).lane
+        items = [each.item for each in github.orders(repository.id, issue, ITEMS_MAX)]
         owner = self._store.owner(lane)
         last: RunsItem | None = None
         for item in {*(each for each in items if each), *([owner.id] if owner else [])}:
@@ -180,17 +180,17 @@ class RunSync:
                 last = RunsItem(run, item, lane)
         return last
 
-    def _messages(self, facts: Facts) -> Iterable[str]:
+    def _messages(self, facts: NumberFacts) -> Iterable[str]:
         return self._reader.ci.messages(facts.name, facts.number) if self._reader is not None else ()
 
-    # How it fares
+    # Checks
 
     def _written(
-        self, repository: Repository, now: Head, was: Head | None, base: str, links: Sequence[Link]
+        self, repository: KnownRepository, now: Head, was: Head | None, base: str, links: Sequence[Link]
     ) -> bool:
-        """Read the checks, and write all that was found; false if somebody else was first."""
+        """Read the checks, and write the result; false if another process was first."""
         found = self._judged(repository.name, now, was, base) if now.followed else None
-        runs: Sequence[WorkflowRun] = ()
+        runs: Sequence[StoredWorkflowRun] = ()
         if found is not None and self._reader is not None:
             before = self._store.github.links.workflow_runs(repository.id, now.head, RUNS_MAX)
             runs = self._reader.ci.workflow_runs(repository.id, repository.name, now.head, before)
@@ -199,26 +199,26 @@ class RunSync:
             now = now._replace(ci_outcome=found.outcome, ci_why=found.why)
         return self._store.github.links.advance(now, links, runs)
 
-    def _judged(self, repo: str, now: Head, was: Head | None, base: str) -> Verdict:
+    def _judged(self, repo: str, now: Head, was: Head | None, base: str) -> CheckVerdict:
         if self._reader is None:
-            return Verdict(outcome=None, why="there is no token to read checks with")
+            return CheckVerdict(outcome=None, why="no token to read checks with")
         checks = self._reader.ci.checks(repo, now.head)
         if isinstance(checks, Unreadable):
-            return Verdict(outcome=None, why=checks.why)
+            return CheckVerdict(outcome=None, why=checks.why)
         required = self._reader.ci.required(repo, base) if base else ()
         return verdict(checks, required, expected=self._is_expected(now, was))
 
     def _is_expected(self, now: Head, was: Head | None) -> bool:
-        """Whether checks will come: the head before had some, or this one had, and it is new."""
+        """Whether checks are expected: the previous head had some, or this one did, and it is new."""
         if was is None or was.ci_outcome is None:
             return False
         return was.head != now.head or self._store.now_us() < was.head_us + SILENT_US
 
 
-def _is_elsewhere(repository: Repository, run: RunsItem) -> bool:
+def _is_elsewhere(repository: KnownRepository, run: RunsItem) -> bool:
     """Whether a run worked on another repository."""
     found = _OF_REPOSITORY.match(run.lane or "")
-    return found is not None and found["name"] not in (named(repository), repository.name.lower())
+    return found is not None and found["name"] not in (lane_repository(repository), repository.name.lower())
 
 
 def _runs(links: Sequence[Link]) -> str:

@@ -1,6 +1,6 @@
-"""Whom requests speak for: a user, a job of Actions, or an installation of an app.
+"""The identity of requests: a user, a job of Actions, or an installation of an app.
 
-A secret is in no `repr`, and in no text of an error.
+No `repr` and no error message contains a secret.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Protocol
 
 from interlock.core.errors import InvalidInput
 
-#: GitHub allows ten minutes for what an app signs, and refuses a time of issue in the future.
+#: GitHub accepts an app's signature for up to ten minutes, and refuses an issue time in the future.
 _SIGNED_FOR_S = 540
 _BACKDATED_S = 60
-#: How long before its end a token of an installation is replaced.
+#: How long before its expiry an installation token is replaced.
 _RENEWED_BEFORE_S = 300
 
-#: Where a token is looked for that is used as it is.
+#: The variables that may hold a ready token.
 _PLAIN = ("INTERLOCK_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN")
 
-#: Asks GitHub for an installation's token with what the app signed: (path, signature) → answer.
+#: Requests an installation token with the app's signature: (path, signature) → answer.
 AskForToken = Callable[[str, str], Mapping[str, object]]
 
 
-class Token(Protocol):
-    """What authorises requests."""
+class GitHubToken(Protocol):
+    """The credentials of requests."""
 
     @property
     def kind(self) -> str:
@@ -36,24 +36,24 @@ class Token(Protocol):
 
     @property
     def identity(self) -> str:
-        """The same for the same account, and no secret: answers are kept under it."""
+        """An id of the account, without a secret: the key of cached answers."""
 
     @property
     def account(self) -> str:
-        """The app, by its number or its client id; empty for others."""
+        """The app's number or client id; empty for others."""
 
     def text(self, ask: AskForToken) -> str:
-        """The secret to send now; an app asks for a new one when it must."""
+        """The current secret; an app requests a new one when needed."""
 
     def forget(self) -> bool:
-        """GitHub refused the secret. Whether there may be another one now."""
+        """Forget a secret that GitHub refused. Gives whether another one may be available."""
 
     def concealed(self, text: str) -> str:
         """The text without the secret."""
 
 
 class PlainToken:
-    """A token that somebody gave us: a user's, or GITHUB_TOKEN of a job."""
+    """A token from the environment: a user's, or GITHUB_TOKEN of a job."""
 
     account = ""
 
@@ -75,7 +75,7 @@ class PlainToken:
 
 
 class AppToken:
-    """An app: it signs with its key, and gets a token of its installation that holds for an hour."""
+    """An app: it signs with its key, and gets an installation token that is valid for an hour."""
 
     kind = "app"
 
@@ -84,10 +84,10 @@ class AppToken:
     ) -> None:
         if not installation_id.isdecimal():
             raise InvalidInput(
-                "The number of the app's installation is not a number.",
-                "It is the last part of the installation's address in GitHub's settings.",
+                "The app's installation id is not a number.",
+                "It is the last part of the installation's URL in GitHub's settings.",
             )
-        self.account, self._installation_id = _printable(app_id, "number of the app"), installation_id
+        self.account, self._installation_id = _printable(app_id, "app id"), installation_id
         self._private_key, self._clock = private_key, clock
         self._lock = threading.Lock()
         self._secret: str | None = None
@@ -129,15 +129,15 @@ class AppToken:
 
 
 def is_given(environ: Mapping[str, str]) -> bool:
-    """Whether the environment names a token; it may turn out to be none."""
+    """Whether the environment names a token, valid or not."""
     return any(environ.get(name, "").strip() for name in ("INTERLOCK_GITHUB_APP_ID", *_PLAIN))
 
 
-def from_environment(environ: Mapping[str, str], *, clock: Callable[[], float]) -> Token | None:
-    """The token that the environment names: an app's, a user's, or that of the job. None if it names none.
+def from_environment(environ: Mapping[str, str], *, clock: Callable[[], float]) -> GitHubToken | None:
+    """The token in the environment: an app's, a user's, or the job's. None without one.
 
-    A private key is read from the environment, or from a file that the environment names; never from a
-    repository's settings.
+    A private key is read from the environment, or from a file named there, never from a repository's
+    settings.
     """
     app_id, key = environ.get("INTERLOCK_GITHUB_APP_ID"), environ.get("INTERLOCK_GITHUB_APP_KEY")
     if app_id:
@@ -147,7 +147,7 @@ def from_environment(environ: Mapping[str, str], *, clock: Callable[[], float]) 
         installation = environ.get("INTERLOCK_GITHUB_APP_INSTALLATION")
         if not key or not installation:
             raise InvalidInput(
-                "An app needs its private key and the number of its installation.",
+                "An app needs its private key and its installation id.",
                 "Set INTERLOCK_GITHUB_APP_KEY_FILE and INTERLOCK_GITHUB_APP_INSTALLATION.",
             )
         return AppToken(app_id=app_id, installation_id=installation, private_key=key, clock=clock)
@@ -173,7 +173,7 @@ def _printable(text: str, what: str) -> str:
     """A header cannot carry spaces, line ends or other alphabets. The error does not quote the text."""
     if not text or not text.isascii() or not text.isprintable() or " " in text:
         raise InvalidInput(
-            f"The {what} for GitHub is empty, or has characters that no {what} has.",
-            "Look for a line end or a quotation mark that was copied with it.",
+            f"The {what} for GitHub is empty or has invalid characters.",
+            "Check for a line break or quotation mark that was copied with it.",
         )
     return text

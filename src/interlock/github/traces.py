@@ -1,8 +1,7 @@
-"""Spans of what passes between GitHub and the store: deliveries, decisions, effects and merges."""
+"""Trace spans between GitHub and the store: deliveries, decisions, effects and merges."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -10,12 +9,13 @@ from contextlib import suppress
 from interlock.core import tracing
 from interlock.core.errors import InterlockError
 from interlock.core.model import ItemId
-from interlock.core.tracing import Context
+from interlock.core.tracing import TraceContext
+from interlock.github.effects import EffectFailed, ProgressComment, read_effect
 from interlock.github.orders import PARENT
-from interlock.service.following import context_of
 from interlock.service.spans import About, Span, Spans
-from interlock.store.links_port import Followed
-from interlock.store.outbox_port import Taken
+from interlock.service.trace_export import context_of
+from interlock.store.links import LinkedRun
+from interlock.store.outbox import LeasedEffect
 from interlock.store.port import Store
 
 
@@ -24,27 +24,27 @@ def now_us() -> int:
 
 
 class Traces:
-    """Records for one store. What cannot be told stops no work."""
+    """Records spans for one store. A failure to record stops no work."""
 
     def __init__(self, store: Store, spans: Spans, environ: Mapping[str, str]) -> None:
         self._store, self._spans, self._environ = store, spans, environ
 
     def parent(self, delivery: str) -> str:
-        """What items that follow from a delivery belong to: the decision on it."""
+        """The parent span of a delivery's items: the decision on it."""
         return self._decision(delivery).text
 
-    def _decision(self, delivery: str) -> Context:
+    def _decision(self, delivery: str) -> TraceContext:
         return tracing.of_delivery(delivery, self._environ).child("decide")
 
     def received(self, delivery: str, event: str, start_us: int, *, new: bool) -> None:
-        """A webhook came in."""
+        """Record a received webhook."""
         if new:
             root = tracing.of_delivery(delivery, self._environ).child("webhook")
             about = {"delivery": delivery, "event": event}
             self._spans.record(Span("webhook", root, "", start_us, now_us(), about, "server"))
 
     def decided(self, delivery: str, event: str, start_us: int, status: str, outcome: str) -> None:
-        """A delivery was decided on, or put off."""
+        """Record a decided or postponed delivery."""
         if status != "decided":
             return
         here = self._decision(delivery)
@@ -52,11 +52,11 @@ class Traces:
         about = {"delivery": delivery, "event": event, "outcome": outcome}
         self._spans.record(Span("decide", here, root.span, start_us, now_us(), about))
 
-    def sent(self, taken: Taken, start_us: int, outcome: str) -> None:
-        """An effect was carried out, or found unneeded."""
-        with suppress(InterlockError, LookupError, TypeError, ValueError):
-            data = json.loads(taken.data)
-            item = data.get("item") if isinstance(data, dict) else None
+    def sent(self, taken: LeasedEffect, start_us: int, outcome: str) -> None:
+        """Record an effect that was carried out, or found unneeded."""
+        with suppress(InterlockError, EffectFailed, LookupError):
+            effect = read_effect(taken.kind, taken.data)
+            item = effect.item if isinstance(effect, ProgressComment) else None
             if item is None and taken.run is not None:
                 item = self._store.github.links.runs([taken.run])[taken.run].item
             if item is None:
@@ -77,8 +77,8 @@ class Traces:
             }
             self._spans.record(Span("effect", here, parent.span, start_us, now_us(), about, "client"))
 
-    def merged(self, followed: Sequence[Followed]) -> None:
-        """The pull request of runs was merged, as was just decided."""
+    def merged(self, followed: Sequence[LinkedRun]) -> None:
+        """Record the merge of runs' pull request."""
         because = tracing.read(PARENT.get())
         with suppress(InterlockError, LookupError):
             for each in {each.item: each for each in followed}.values():
@@ -89,7 +89,7 @@ class Traces:
                 parent, at_us = tracing.item_span(context, each.item).span, now_us()
                 self._spans.record(Span("merge", here, parent, at_us, at_us, about, "internal", "", links))
 
-    def _of_item(self, item: int) -> Context:
+    def _of_item(self, item: int) -> TraceContext:
         found = self._store.item(ItemId(item))
         if found is None:
             raise LookupError(item)

@@ -1,4 +1,4 @@
-"""Workflow runs of GitHub Actions: which of them go on, whether an attempt has ended, and how to end one."""
+"""Workflow runs of GitHub Actions: lists running ones, checks whether an attempt has ended, cancels one."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from interlock.core.record import Record
 from interlock.github.client import GitHub
 from interlock.process.workplace import ActionsRun
 
-#: The states of a run that goes on. One that never had a job is in none of them that matters to us.
-_GOING_ON = ("in_progress", "queued", "waiting", "pending")
-#: Of each state, how many runs of a workflow are looked at.
+#: The states of unfinished runs. A run that never had a job has another state, which does not matter here.
+_UNFINISHED = ("in_progress", "queued", "waiting", "pending")
+#: The most runs of a workflow that are read for each state.
 RUNS_MAX = 500
 _RUN = "/repos/{+repo}/actions/runs/{run_id}"
 
 
 class WorkflowRun(Record):
-    """A workflow run in its newest attempt, or in the attempt that was asked for."""
+    """A workflow run in its newest attempt, or in the requested one."""
 
     id: int
     attempt: int
     #: The workflow's file, without its folder.
     workflow: str
     ended: bool
-    #: `success`, `cancelled`, `failure`…; null while it goes on.
+    #: `success`, `cancelled`, `failure`…; null while it runs.
     conclusion: str | None
-    #: When the workflow run came to be, and when this attempt began.
+    #: The creation of the workflow run, and the start of this attempt.
     created_at: datetime
     started_at: datetime
-    #: By GitHub's clock; of an ended attempt about when it ended.
+    #: By GitHub's clock; for an ended attempt, about the time of its end.
     updated_at: datetime
     url: str
 
 
-def going_on(github: GitHub, repo: str, workflow: str) -> Iterator[WorkflowRun]:
-    """The runs of a workflow, named by its file, that have not ended."""
+def unfinished_runs(github: GitHub, repo: str, workflow: str) -> Iterator[WorkflowRun]:
+    """The unfinished runs of a workflow, which is named by its file."""
     route = "/repos/{+repo}/actions/workflows/{workflow_id}/runs"
-    for status in _GOING_ON:
+    for status in _UNFINISHED:
         try:
             found = [
                 *github.pages(
@@ -67,9 +67,9 @@ def look(github: GitHub, repo: str, run: int, attempt: int | None = None) -> Wor
 
 
 def cancel(github: GitHub, repo: str, run: int, *, force: bool = False) -> bool:
-    """Ask a run to end, or end it whatever its steps say; False if it has ended by itself."""
+    """Cancel a run, or force its end; False if it has already ended."""
     try:
-        # To cancel what is cancelled already changes nothing.
+        # Cancelling twice changes nothing.
         github.send(
             "POST", f"{_RUN}/{'force-cancel' if force else 'cancel'}", again=True, repo=repo, run_id=run
         )
@@ -80,11 +80,11 @@ def cancel(github: GitHub, repo: str, run: int, *, force: bool = False) -> bool:
     return True
 
 
-class Endings:
-    """Whether attempts have ended, by GitHub. When in doubt, they have not.
+class AttemptEnds:
+    """Whether attempts have ended, by GitHub. In doubt, they count as running.
 
-    Made for a caller that asks every second: GitHub is asked about one attempt every `again_s` at most, and
-    after a failure not at all for `rest_s`.
+    The caller may ask every second. GitHub is asked about one attempt every `again_s` at most, and not at all
+    for `rest_s` after a failure.
     """
 
     def __init__(
@@ -116,8 +116,8 @@ class Endings:
             except (GitHubUnavailable, GitHubLimited):
                 self._silent_until_s = now_s + self._rest_s
             except (InterlockError, KeyError, TypeError, ValueError):
-                # No token, one that may not look, a run that was deleted, an answer of something else: its
-                # lease decides, as if nobody had asked.
+                # No token, no permission, a deleted run, or another server's answer: the lease decides, as if
+                # GitHub had not been asked.
                 self._asked_s[run] = now_s + self._rest_s
             return run in self._ended
 
@@ -137,16 +137,16 @@ def _read(answer: Mapping[str, Any]) -> WorkflowRun:
 
 
 def _explained(refused: GitHubRefused, what: str) -> GitHubRefused:
-    """The refusal in the words of whoever has to change the workflow."""
+    """The refusal, with how to change the workflow."""
     if refused.status == 403:
         return GitHubRefused(
-            "The token may not see and cancel workflow runs: it needs the permission actions: write.",
+            "Permission denied: the token needs actions: write to see and cancel workflow runs.",
             "In a workflow, give the job  permissions: { actions: write }.",
             status=403,
         )
     if refused.status == 404:
         return GitHubRefused(
-            f"GitHub knows no {what} here, or the token may not see it.",
+            f"GitHub has no {what} here, or the token may not read it.",
             "Name the workflow by its file, as in agent.yml, and the repository as OWNER/NAME; "
             "a token needs the permission actions: write.",
             status=404,

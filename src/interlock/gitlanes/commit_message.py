@@ -1,11 +1,11 @@
-"""What a commit changed in its lane, in words: the first line is its subject in `git log`."""
+"""The messages of lane commits: they say what changed. The first line is the subject in `git log`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from interlock.core.model import Event, EventKind, Item, Reason
-from interlock.service.itemview import moment
+from interlock.service.item_view import moment
 
 SUBJECT_MAX_CHARS = 120
 
@@ -62,7 +62,7 @@ def renewed_line(item: Item) -> str:
 
 
 def subject(lines: Sequence[str]) -> str:
-    """The subject of a commit: the first line, and the second or how many more there are."""
+    """The subject of a commit: the first line, then the second line or the number of further lines."""
     first, *others = lines
     if len(first) > SUBJECT_MAX_CHARS:
         first = f"{first[: SUBJECT_MAX_CHARS - 1]}…"

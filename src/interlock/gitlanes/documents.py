@@ -1,11 +1,11 @@
-"""The two documents of a lane in git, who owns it and who waits: their values, and their JSON.
+"""The two documents of a lane in git, its owner and its queue: their values and their JSON.
 
 The *owner* document holds the run and its lease; only the run itself and a handover write it. The *queue*
 document holds the items, their messages and the line. Arrivals write only the queue, so they never disturb
-the owner's renewals and pushes; the lease of a running item is therefore not in it. Both name the run, and a
+the owner's renewals and pushes. The lease of a running item is therefore not in it. Both name the run; a
 pair that names different runs is unreadable.
 
-A document that Interlock did not write exactly so raises `UnreadableState`: the lane counts as held. What
+A document that Interlock cannot have written raises `UnreadableState`, and the lane counts as held. Data that
 older versions do not know is written in a newer format, so that they refuse it too.
 """
 
@@ -41,10 +41,10 @@ from interlock.core.names import agent_key, lane_key
 from interlock.core.row import NamedTuple
 from interlock.core.states import ItemStatus
 from interlock.git.plumbing import lane_ref_id
-from interlock.process.sign import Sign
+from interlock.process.reaction import PostedReaction
 from interlock.process.workplace import ActionsRun
 
-#: The newest format. A document is written in the oldest one that can say what is in it.
+#: The newest format. A document is written in the oldest format that can express it.
 FORMAT = 2
 #: `item number = (lane bits << COUNT_BITS) + count`: numbers of two lanes differ without a common sequence.
 #: They stay below 2^53, so that every JSON reader keeps them exactly.
@@ -52,7 +52,7 @@ COUNT_BITS, LANE_BITS = 21, 32
 
 NO_RUN = RunId(0)
 
-#: The fields of a queue that are written alike.
+#: The fields of a queue that share one conversion: numbers and lists.
 _NUMBERS, _LISTS = ("last_run", "last_count", "last_ticket"), ("messages", "ended", "keys")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -77,11 +77,11 @@ class OwnerRun(NamedTuple):
     #: Set with the first renewal that saw a request to stop.
     revoke_us: int | None = None
     actions: ActionsRun | None = None
-    sign: Sign | None = None
+    sign: PostedReaction | None = None
 
     @property
     def external(self) -> bool:
-        """Whether the work is done outside: no process renews it, and no lease of it ends."""
+        """Whether the work is done outside: no process renews the run, and it has no lease to expire."""
         return self.run_lease_s is None
 
 
@@ -90,8 +90,8 @@ LEASE_FIELDS = tuple(name for name in OwnerRun._fields if name in State._fields 
 _TIMES = frozenset(name for name in OwnerRun._fields if name.endswith("_us"))
 
 
-class Kept(NamedTuple):
-    """The server refused to shorten the chains of a lane: how many commits they had, and what it said."""
+class ShorteningRefusal(NamedTuple):
+    """The server refused to shorten the chains of a lane: their number of commits, and its message."""
 
     commits: int
     why: str
@@ -99,30 +99,30 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """Who owns a lane. `last_run` is the highest run number so far; the next is greater."""
+    """The owner of a lane. `last_run` is the highest run number so far; the next run gets a greater one."""
 
     last_run: RunId = NO_RUN
     run: OwnerRun | None = None
-    kept: Kept | None = None
-    #: What the run before showed on GitHub. If that run died, its sign is still there.
-    before: Sign | None = None
+    kept: ShorteningRefusal | None = None
+    #: The reaction of the previous run on GitHub. If that run died, the reaction is still there.
+    before: PostedReaction | None = None
 
     @property
     def format(self) -> int:
-        """The oldest format that can say this."""
+        """The oldest format that can express this owner."""
         return 2 if self.run is not None and self.run.external else 1
 
 
 class GateRun(NamedTuple):
-    """A run of a series. Its handle tells it from one with the same number: a lane whose refs somebody
-    deleted counts its runs from 1 again."""
+    """A run of a series. The handle distinguishes runs with the same number: if a person deletes the refs of
+    a lane, its runs are counted from 1 again."""
 
     run: RunId
     handle: str
 
 
-class Key(NamedTuple):
-    """A dedupe key and the first item that came with it."""
+class DedupeKey(NamedTuple):
+    """A dedupe key and the first item that was added with it."""
 
     project: str
     key: str
@@ -132,7 +132,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """The items of a lane: all unfinished ones, and the latest that ended."""
+    """The items of a lane: all unfinished ones, and the last ones that ended."""
 
     last_run: RunId = NO_RUN
     last_count: int = 0
@@ -141,21 +141,21 @@ class Queue:
     payloads: Mapping[ItemId, str] = field(default_factory=dict)
     messages: tuple[NewMessage, ...] = ()
     ended: tuple[RunRecord, ...] = ()
-    keys: tuple[Key, ...] = ()
+    keys: tuple[DedupeKey, ...] = ()
     streak: Streak = NO_STREAK
-    #: The lane's gate; and if it is open, the run of the series that it is open for.
+    #: The lane's gate. If it is open, also the run of the series that it is open for.
     gate: Gate | None = None
     gate_run: GateRun | None = None
-    #: How often something happened on the lane, by its name, such as `conflicts`.
+    #: Counters of the lane by their names, such as `conflicts`.
     counts: Mapping[str, int] = field(default_factory=dict)
-    #: The digests of the handles of observed runs. They hold nothing, so the owner document knows none of
-    #: them, and their leases are here.
+    #: The digests of the handles of observed runs. These runs do not hold the lane, so the owner document
+    #: has none of them, and their leases are here.
     handles: Mapping[RunId, str] = field(default_factory=dict)
 
     @property
     def format(self) -> int:
-        """The oldest format that can say this. An older version would start what a gate keeps waiting, and
-        take observed runs for owners."""
+        """The oldest format that can express this queue. An older version would start items that a gate
+        blocks, and treat observed runs as owners."""
         observed = any(i.spec.lane is None for i in self.items.values())
         return 2 if observed or self.gate is not None else 1
 
@@ -240,8 +240,8 @@ def read_owner(ref_id: str, document: Mapping[str, Any]) -> tuple[str, Owner]:
             for name in run.keys() & _TIMES:
                 run[name] = _read_time(run[name])
             run = _read(OwnerRun, run)
-        kept = _read(Kept, document["kept"]) if "kept" in document else None
-        before = _read(Sign, document["before"]) if "before" in document else None
+        kept = _read(ShorteningRefusal, document["kept"]) if "kept" in document else None
+        before = _read(PostedReaction, document["before"]) if "before" in document else None
         last_run = RunId(_typed(int, document["last_run"]))
         owner = Owner(last_run=last_run, run=run, kept=kept, before=before)
         _require(run is None or run.run <= owner.last_run, "a run above the last number")
@@ -331,7 +331,7 @@ def _fields(kind: Any) -> dict[str, Any]:
 
 
 def _typed(kind: Any, value: Any) -> Any:
-    """The value as exactly this type; enums and tuples are made from what JSON has instead."""
+    """The value as exactly this type. Enums and tuples are built from their JSON forms."""
     if typing.get_origin(kind) in (types.UnionType, typing.Union):
         return None if value is None else _typed(typing.get_args(kind)[0], value)
     kind = getattr(kind, "__supertype__", kind)
@@ -358,13 +358,13 @@ def _require(holds: bool, what: str) -> None:
         raise ValueError(what)
 
 
-#: What reading a document that Interlock did not write can raise.
+#: The exceptions of reading a document that Interlock did not write.
 _BROKEN = (InterlockError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 
 
 @contextmanager
 def _exactly(what: str, ref_id: str) -> Iterator[None]:
-    """Turn whatever goes wrong while a document is read into `UnreadableState`."""
+    """Turn every error of reading a document into `UnreadableState`."""
     try:
         yield
     except UnreadableState:
@@ -382,5 +382,5 @@ def unreadable(ref_id: str, why: str) -> UnreadableState:
 
 
 def mend_hint(lane: str) -> str:
-    """What to type for a lane that cannot be read."""
+    """The command that repairs an unreadable lane."""
     return f"See its history with git log; `interlock lanes mend {lane} --reason TEXT` rebuilds it."

@@ -1,9 +1,9 @@
-"""When this machine first saw each state of a lane: the clock of a store that has none.
+"""Records when this machine first saw each state of a lane: git has no clock of its own.
 
-A lease in git ends for a taker once the taker has seen the same owner commit for the lease and a margin. Wall
-clocks play no part, neither of this machine nor of others: spans are counted on the time since boot. The
-records are on disk, so that short-lived processes share them. After a reboot, or where a record cannot be
-trusted, the count starts over: waiting longer is always safe.
+A claimer treats a lease as expired once it has seen the same owner commit for the lease and a margin. No wall
+clock of any machine is used: spans are measured by the time since boot. The records are on disk, so that
+short-lived processes share them. After a reboot, or if a record cannot be trusted, the span starts over:
+waiting longer is always safe.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from pathlib import Path
 from interlock.process.smallfile import read_json
 from interlock.store.clock import scale, since_boot_us
 
-#: Far more than a lane and its line need: if the count started over at each look, no lease would ever end.
+#: Far more than a lane and its line need. A larger record is dropped at each look, so no lease would expire.
 _MAX_BYTES = 16 << 20
 
 
 def this_clock() -> str:
-    """A name for the clock that spans are counted on: this boot, and this container's time namespace."""
+    """A name for the clock that measures spans: this boot, and this container's time namespace."""
     return str(scale())
 
 
 class FirstSeen:
-    """First sights, one small file for each lane."""
+    """Times of first sight, in one small file for each lane."""
 
     def __init__(
         self, directory: Path, *, now: Callable[[], int] = since_boot_us, boot: Callable[[], str] = this_clock
@@ -38,13 +38,13 @@ class FirstSeen:
         self._boot = boot
 
     def ages_us(self, ref_id: str, keys: Iterable[str]) -> dict[str, int]:
-        """How long ago each key was first seen; 0 for a new one. Keys that are not given are forgotten.
+        """How long ago each key was first seen; 0 for a new one. Omitted keys are forgotten.
 
-        Call it after reading the state: a recorded time is never before the moment of seeing.
+        Call it after reading the state, so that no recorded time is before the first sight.
         """
         now_us, boot = self._now(), self._boot()
         before = self._read(ref_id, boot)
-        # A first sight in the future comes from a clock that went back: it counts from now.
+        # A first sight in the future comes from a clock that was set back: the span starts now.
         first = {key: min(before.get(key, now_us), now_us) for key in keys}
         if first != before:
             self._write(ref_id, boot, first)
@@ -61,12 +61,12 @@ class FirstSeen:
         first = record.get("first_us")
         if record.get("boot") != boot or not isinstance(first, dict):
             return {}
-        # Time since boot is never negative; a negative one would make a fresh lease look long over.
+        # Time since boot is never negative. A negative one would make a fresh lease look expired.
         return {key: at_us for key, at_us in first.items() if type(at_us) is int and at_us >= 0}
 
     def _write(self, ref_id: str, boot: str, first: Mapping[str, int]) -> None:
-        # Two processes may write at once. Keys are never reused, so at worst one makes the other forget,
-        # which only makes somebody wait longer. So does a full disk.
+        # Two processes may write at once. Keys are never reused, so at worst one write drops the keys of the
+        # other, and a waiter only waits longer. A full disk has the same effect.
         with contextlib.suppress(OSError):
             self._directory.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=self._directory, prefix=".first-seen-")

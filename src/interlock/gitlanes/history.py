@@ -1,4 +1,4 @@
-"""What the refs of a lane said before: the states that can still be read if the present one cannot."""
+"""Earlier states of a lane, read from the history of its refs if the current state is unreadable."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from typing import Any
 from interlock.core.errors import UnreadableState
 from interlock.core.model import ItemId, RunId
 from interlock.core.row import NamedTuple
-from interlock.git.plumbing import Repository
+from interlock.git.plumbing import GitRepository
 from interlock.gitlanes.documents import Owner, Queue, check_pair, read_owner, read_queue
 from interlock.gitlanes.lane import Document, Lane, UnreadableLane
 
-#: How many commits to look back. The next command on a lane notices damage, so it is recent.
+#: How many commits to look back. Damage is recent: the next command on the lane detects it.
 HISTORY_MAX = 200
 
 
 class Holder(NamedTuple):
-    """A run that says that it holds a lane: its numbers, and the digest of its handle."""
+    """A run that claims to hold a lane: its numbers, and the digest of its handle."""
 
     run: RunId
     item: ItemId
     handle: str
 
     def owns(self, owner: Owner) -> bool:
-        """Whether a document names this very run as the owner."""
+        """Whether a document names exactly this run as the owner."""
         run = owner.run
         return run is not None and Holder(run.run, run.item, run.handle) == self
 
 
 class LaneHistory:
-    """The documents of a lane that can be read, newest first, from the history of its two refs."""
+    """The readable documents of a lane, newest first, from the history of its two refs."""
 
-    def __init__(self, repository: Repository, seen: UnreadableLane) -> None:
+    def __init__(self, repository: GitRepository, seen: UnreadableLane) -> None:
         owners = _readable(repository, seen.ref_id, seen.owner_oid, read_owner)
         queues = _readable(repository, seen.ref_id, seen.queue_oid, read_queue)
         self.name = next((name for name, _ in (*owners, *queues)), seen.name or "")
@@ -52,13 +52,14 @@ class LaneHistory:
 
 
 def held_state(
-    repository: Repository, seen: UnreadableLane, holder: Holder, record: str | None
+    repository: GitRepository, seen: UnreadableLane, holder: Holder, record: str | None
 ) -> Lane | None:
-    """The lane as its holder may write it anew; None if nothing proves that the run still holds it.
+    """The lane as its holder may rewrite it; None if nothing proves that the run still holds it.
 
-    A handover moves both refs at once, so a half that is whole is a witness: the run that it names has the
-    lane. The other half comes from its own history; the owner also from `record`, the commit that the
-    holder's machine pushed last. If both are damaged, the newest states in both histories must agree.
+    A handover moves both refs at once, so one readable document is proof: the run that it names holds the
+    lane. The other document comes from the history of its ref. The owner may also come from `record`, the
+    last commit that the holder's machine pushed. If both are damaged, the newest states in both histories
+    must agree.
     """
     history = LaneHistory(repository, seen)
     whole = [half for half in (seen.owner, seen.queue) if half is not None]
@@ -96,9 +97,9 @@ def _agree(ref_id: str, owner: Owner, queue: Queue) -> bool:
 
 
 def _readable(
-    repository: Repository, ref_id: str, tip: str | None, read: Callable[[str, Any], tuple[str, Document]]
+    repository: GitRepository, ref_id: str, tip: str | None, read: Callable[[str, Any], tuple[str, Document]]
 ) -> list[tuple[str, Document]]:
-    """The documents in a commit's history that can be read, newest first, each with the lane's name."""
+    """The readable documents in a commit's history, newest first, each with the lane's name."""
     found: list[tuple[str, Document]] = []
     if tip is None:
         return found

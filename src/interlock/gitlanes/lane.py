@@ -1,7 +1,7 @@
 """One lane in git: from two documents to a snapshot for the rules, from a decision to new documents.
 
-No rule is decided here. Deadlines are special: `deadline = first seen here + span * (1 + margin)`, for a run
-and for an item that must be claimed in time. A time in a document is never trusted.
+This module contains no rules. It computes deadlines as `first seen here + span * (1 + margin)`, for runs and
+for items that must be claimed in time. Times in documents are never trusted.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from interlock.core.claiming import Claim, wanted
+from interlock.core.claims import Claim, wanted
 from interlock.core.commands import Arrive, Command, Expire, Repair, SetGate
 from interlock.core.decide import decide
 from interlock.core.errors import InterlockError, ItemEnded, NotFound, TooLarge, UnreadableState
-from interlock.core.ledger import Decision, Snapshot
+from interlock.core.ledger import LedgerChanges, Snapshot
 from interlock.core.model import (
     UNPOSITIONED,
+    CheckedItem,
     EventKind,
     Gate,
     Item,
     ItemId,
     ModeRule,
-    NewItem,
     NewMessage,
     RecentRun,
     RunId,
@@ -41,55 +41,55 @@ from interlock.gitlanes.documents import (
     COUNT_BITS,
     FORMAT,
     LEASE_FIELDS,
+    DedupeKey,
     GateRun,
-    Kept,
-    Key,
     Owner,
     OwnerRun,
     Queue,
+    ShorteningRefusal,
     check_pair,
     lane_bits,
     read_owner,
     read_queue,
     unreadable,
 )
-from interlock.process.sign import INTERRUPTED, Before, Sign
+from interlock.process.reaction import INTERRUPTED, PostedReaction, PreviousRun
 from interlock.process.workplace import ActionsRun
-from interlock.service.answers import message_view
 from interlock.service.contract import MessageView
+from interlock.service.view_builders import message_view
 
 OWNERS, QUEUES = "refs/interlock/owner/", "refs/interlock/queue/"
-#: The chains that were there before a new owner began new ones: `<id>/<its run>-<end of the old owner>`.
+#: Refs of the old chains, after a new owner began new ones: `<id>/<its run>-<end of the old owner>`.
 HISTORIES = "refs/interlock/history/"
-#: Ended items and runs that the queue keeps, to answer late writers; `git log` has all of them.
+#: How many ended items and runs the queue keeps, to answer late writers. `git log` has all of them.
 ENDED_ITEMS_KEPT, ENDED_RUNS_KEPT, KEYS_KEPT = 20, 20, 200
 
 Document = TypeVar("Document", Owner, Queue)
 
-#: Whether a workflow run's attempt has ended, according to its forge. When in doubt, False.
+#: Whether a workflow run's attempt has ended, according to its forge. False if unknown.
 HasEnded = Callable[[ActionsRun], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadlines:
-    """Turns spans into deadlines that count from when this machine first saw their start."""
+    """Turns spans into deadlines, measured from when this machine first saw their start."""
 
     #: How long ago each key of `Lane.clock_keys` was first seen.
     ages_us: Mapping[str, int]
     now_us: int
     grace_s: float
-    #: Added to every span, as a share of it: clocks of two machines do not run at exactly the same rate.
+    #: Added to every span, as a share of it: the clocks of two machines differ in rate.
     margin_share: float
     has_ended: HasEnded
 
     def of(self, key: str, span_s: float) -> int:
-        """When a span ends that began when this key was first seen."""
+        """The end of a span that began when this key was first seen."""
         return self.now_us + to_us(span_s * (1 + self.margin_share)) - self.ages_us.get(key, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """A lane at one moment: its documents, and the ids of the commits that hold them."""
+    """A snapshot of a lane: its documents, and the ids of their commits."""
 
     name: str
     ref_id: str
@@ -97,7 +97,7 @@ class Lane:
     queue: Queue = field(default_factory=Queue)
     owner_oid: str | None = None
     queue_oid: str | None = None
-    #: The refs have something else now, that cannot be read: the next change writes both of them.
+    #: The refs now point to something unreadable: the next change writes both of them.
     broken: bool = False
 
     @property
@@ -113,7 +113,7 @@ class Lane:
 
     @property
     def holder(self) -> Item | None:
-        """The item that owns the lane. After a switch to `enforce`, an observed one may still keep it."""
+        """The item that owns the lane. After a switch to `enforce`, an observed item may still own it."""
         active = [i for i in self.items.values() if i.active]
         return next((i for i in active if i.spec.lane), next(iter(active), None))
 
@@ -124,37 +124,37 @@ class Lane:
         return sorted(waiting, key=lambda i: i.line)
 
     def is_open_for(self, series: Lane | UnreadableLane) -> bool:
-        """Whether the lane's gate is open for the run that its series has now. A series that cannot be read,
-        or that nobody holds, opens nothing."""
+        """Whether the lane's gate is open for the current run of its series. It is shut if the series is
+        unreadable or no run holds it."""
         run = series.owner.run if isinstance(series, Lane) else None
         return run is not None and GateRun(run.run, run.handle) == self.queue.gate_run
 
     def gated_by(self, series: Lane | UnreadableLane | None) -> Lane:
-        """The lane with its gate as it is for what its series is now: shut, unless it is open for that."""
+        """The lane with its gate in its effective state: shut, unless open for the current series run."""
         gate = self.queue.gate
         if gate is None or not gate.open or (series is not None and self.is_open_for(series)):
             return self
         return replace(self, queue=replace(self.queue, gate=gate._replace(open=False), gate_run=None))
 
     def with_gate_of(self, other: Lane) -> Lane:
-        """The lane with the gate as another state of it has it."""
+        """The lane with the gate of another state of it."""
         gate, run = other.queue.gate, other.queue.gate_run
         return replace(self, queue=replace(self.queue, gate=gate, gate_run=run))
 
-    def startable(self, wish: Claim) -> tuple[Item, Item | None] | None:
-        """The item that a wish may start, and the owner whose place it takes, if it does: one that the gate
-        keeps waiting is overtaken by what the gate lets through."""
-        observed = (i for i in self.queue.items.values() if i.spec.lane is None and wanted(wish, i))
+    def startable(self, claim: Claim) -> tuple[Item, Item | None] | None:
+        """The item that a claim may start, and the owner that it overtakes, if any. An owner that the gate
+        blocks is overtaken by items that the gate lets through."""
+        observed = (i for i in self.queue.items.values() if i.spec.lane is None and wanted(claim, i))
         if (item := next(observed, None)) is not None:
             return item, None
         gate, owner = self.queue.gate, self.holder
         if owner is None or not owner.state.ready or owner.spec.lane is None:
             return None
         if gate is None or not gate.shuts(owner.spec.type):
-            return (owner, None) if wanted(wish, owner) else None
+            return (owner, None) if wanted(claim, owner) else None
         for item in self.line:
             ready = item._replace(state=item.state._replace(status=ItemStatus.PENDING))
-            if not gate.shuts(item.spec.type) and may_overtake(item, owner) and wanted(wish, ready):
+            if not gate.shuts(item.spec.type) and may_overtake(item, owner) and wanted(claim, ready):
                 return item, owner
         return None
 
@@ -169,7 +169,7 @@ class Lane:
         return found
 
     def require_unended(self, item: ItemId) -> None:
-        """Raise if the item can never be claimed."""
+        """Raise if the item has ended: it can never be claimed."""
         found = self.require(item)
         if found.terminal:
             raise ItemEnded(
@@ -179,7 +179,7 @@ class Lane:
             )
 
     def handle_of(self, run: RunId, item: ItemId) -> str | None:
-        """The digest of the handle of a run that goes on; None if it does not."""
+        """The digest of the handle of a live run; None if the run has ended."""
         owner = self.owner.run
         if owner is not None and (owner.run, owner.item) == (run, item):
             return owner.handle
@@ -187,20 +187,20 @@ class Lane:
         return self.queue.handles.get(run) if observed is not None and observed.state.run == run else None
 
     def last_absorber(self, item: ItemId) -> ItemId:
-        """Where a message to an item ends up."""
+        """The item that receives the messages to an absorbed item."""
         found = self.require(item)
         while found.terminal and found.state.absorbed_by is not None:
             found = self.require(found.state.absorbed_by)
         return found.id
 
     def messages(self, item: ItemId, after: int, limit: int) -> tuple[MessageView, ...]:
-        """Messages of an item above a number, with the payload of the arrival they came with."""
+        """Messages of an item above a number, each with the payload of its arrival."""
         found = sorted((m for m in self.queue.messages if m.item == item and m.n > after), key=lambda m: m.n)
         ordered = sorted(found[:limit], key=lambda m: (m.ticket, m.n))
         return tuple(message_view(m, self.queue.payloads.get(m.origin)) for m in ordered)
 
     def recent_runs(self) -> list[RecentRun]:
-        """The run that holds the lane, and those that ended lately."""
+        """The run that holds the lane, and those that ended recently."""
         items = self.queue.items
         ended = [
             RecentRun(
@@ -222,15 +222,15 @@ class Lane:
                 )
         return ended
 
-    def before(self) -> Before | None:
-        """The run that ended last, if it showed a sign on GitHub."""
-        sign, ended = self.owner.before, self.queue.ended
-        if sign is None or not ended:
+    def previous_run(self) -> PreviousRun | None:
+        """The last run that ended, if it showed a reaction on GitHub."""
+        reaction, ended = self.owner.before, self.queue.ended
+        if reaction is None or not ended:
             return None
         last = ended[-1]
-        return Before(
+        return PreviousRun(
             name=f"run-{last.run}",
-            sign=sign,
+            reaction=reaction,
             ended_us=last.ended_us,
             interrupted=(last.error or "").startswith(INTERRUPTED),
             lost=last.status in (RunStatus.LOST, RunStatus.TIMED_OUT),
@@ -239,7 +239,7 @@ class Lane:
     # -- time -----------------------------------------------------------------------------------------
 
     def clock_keys(self) -> list[str]:
-        """Names for the states whose age decides a deadline; a state that changes gets a new name."""
+        """Names for the states whose age decides a deadline. A changed state gets a new name."""
         keys = [_ready(i) for i in self.queue.items.values() if i.state.claim_by_us is not None]
         run = self.owner.run
         if run is not None:
@@ -277,8 +277,8 @@ class Lane:
         return items
 
     def _is_asked(self, run: OwnerRun) -> bool:
-        """Whether the grace of a request to stop has begun: once the run has seen the request. An external
-        run sees none, so there it begins with the request."""
+        """Whether the grace of a request to stop has begun. It begins once the run has seen the request. An
+        external run sees no requests, so its grace begins with the request."""
         asked = self.queue.items[run.item].state.cancel_into is not None
         return run.revoke_us is not None or (run.external and asked)
 
@@ -291,11 +291,11 @@ class Lane:
         now_us: int,
         timing: Timing,
         *,
-        arrivals: Sequence[NewItem] = (),
+        arrivals: Sequence[CheckedItem] = (),
         modes: tuple[ModeRule, ...] = (),
         busy_gate: str | None = None,
-    ) -> tuple[Decision, Lane]:
-        """Let the rules decide these commands and then these arrivals; the decision and the lane after it."""
+    ) -> tuple[LedgerChanges, Lane]:
+        """Let the rules decide these commands, then these arrivals. Returns the decision and the new lane."""
         count, ticket = self.queue.last_count, self.queue.last_ticket
         commands = [*commands]
         for nth, new in enumerate(arrivals, 1):
@@ -324,7 +324,7 @@ class Lane:
         return [Expire(item=i.id) for i in due]
 
     def with_start(
-        self, item: Item, handle: str, actions: ActionsRun | None, sign: Sign | None = None
+        self, item: Item, handle: str, actions: ActionsRun | None, reaction: PostedReaction | None = None
     ) -> Lane:
         """The lane after this item was started."""
         run = item.state.run
@@ -334,24 +334,24 @@ class Lane:
             items = {**self.queue.items, item.id: item}
             queue = replace(self.queue, last_run=run, items=items, handles=handles)
             return replace(self, owner=replace(self.owner, last_run=run), queue=queue)
-        started = _owner_run(item, handle)._replace(actions=actions, sign=sign)
+        started = _owner_run(item, handle)._replace(actions=actions, sign=reaction)
         owner = replace(self.owner, last_run=run, run=started)
         queue = replace(self.queue, last_run=run, items={**self.queue.items, item.id: item})
         return replace(self, owner=owner, queue=queue)
 
     def with_counts(self, more: Mapping[str, int]) -> Lane:
-        """The lane with more of what is counted there."""
+        """The lane with its counters increased."""
         if not more:
             return self
         counts = Counter(self.queue.counts) + Counter(more)
         return replace(self, queue=replace(self.queue, counts=dict(counts)))
 
-    def with_kept(self, kept: Kept | None) -> Lane:
-        """The lane with a note on why its chains are long, or without one."""
+    def with_kept(self, kept: ShorteningRefusal | None) -> Lane:
+        """The lane with a note on why its chains are long, or without that note."""
         return replace(self, owner=replace(self.owner, kept=kept))
 
     def with_renewal(self, item: Item) -> Lane:
-        """The lane after a run was renewed. The queue does not change, unless the run is only observed."""
+        """The lane after a run was renewed. The queue changes only if the run is observed."""
         if item.spec.lane is None:
             return replace(self, queue=replace(self.queue, items={**self.queue.items, item.id: item}))
         run = self.owner.run
@@ -380,7 +380,7 @@ class Lane:
         return ItemId((lane_bits(self.ref_id) << COUNT_BITS) + count)
 
     def snapshot(self, items: Mapping[ItemId, Item], now_us: int) -> Snapshot:
-        """All that the rules may need to know about the lane."""
+        """The state of the lane for the rules."""
         unread: dict[ItemId, tuple[Unread, ...]] = {}
         for m in self.queue.messages:
             item = items[m.item]
@@ -428,8 +428,8 @@ def _ready(item: Item) -> str:
 
 
 def _flagged(item: Item, gate: Gate) -> Item:
-    """The item with the flag that the rules give it on a lane with this gate. Documents do not have it:
-    whether a gate is open depends on its series, too."""
+    """The item with the flag that the rules give it on a lane with this gate. Documents do not store the
+    flag: whether a gate is open also depends on its series."""
     gated = item.status is ItemStatus.PENDING and gate.shuts(item.spec.type)
     return item._replace(state=item.state._replace(gated=gated)) if gated else item
 
@@ -443,8 +443,8 @@ def _owner_run(item: Item, handle: str) -> OwnerRun:
 
 def _applied(
     queue: Queue,
-    decision: Decision,
-    arrivals: Sequence[NewItem],
+    decision: LedgerChanges,
+    arrivals: Sequence[CheckedItem],
     now_us: int,
     *,
     before: Mapping[ItemId, Item],
@@ -474,14 +474,14 @@ def _applied(
 
 
 def _documented(item: Item, loaded: Item | None, written: Item | None) -> Item:
-    """The item with its documented deadline, unless the decision changed that, and without its flag."""
+    """The item without its flag, with its documented deadline unless the decision changed the deadline."""
     item = item._replace(state=item.state._replace(gated=False)) if item.state.gated else item
     if loaded is None or written is None or item.state.claim_by_us != loaded.state.claim_by_us:
         return item
     return item._replace(state=item.state._replace(claim_by_us=written.state.claim_by_us))
 
 
-def _with_moves(messages: Sequence[NewMessage], decision: Decision) -> tuple[NewMessage, ...]:
+def _with_moves(messages: Sequence[NewMessage], decision: LedgerChanges) -> tuple[NewMessage, ...]:
     moved = list(messages)
     for move in decision.moves:
         for i, m in enumerate(moved):
@@ -497,13 +497,15 @@ def _trimmed(items: dict[ItemId, Item], keyed: set[ItemId]) -> dict[ItemId, Item
     return {item: value for item, value in items.items() if item not in gone}
 
 
-def _keys(queue: Queue, decision: Decision, arrivals: Sequence[NewItem], now_us: int) -> tuple[Key, ...]:
+def _keys(
+    queue: Queue, decision: LedgerChanges, arrivals: Sequence[CheckedItem], now_us: int
+) -> tuple[DedupeKey, ...]:
     keys = {(k.project, k.key): k for k in queue.keys if k.expires_us > now_us}
     came = [a for a in decision.answers if hasattr(a, "arrived")]
     for new, arrival in zip(arrivals, came, strict=True):
         if new.dedupe_key is not None and arrival.arrived is not None:
             key = (new.project, new.dedupe_key)
-            keys.setdefault(key, Key(*key, arrival.arrived, now_us + to_us(DEDUPE_KEPT_S)))
+            keys.setdefault(key, DedupeKey(*key, arrival.arrived, now_us + to_us(DEDUPE_KEPT_S)))
     return tuple([*keys.values()][-KEYS_KEPT:])
 
 
@@ -517,7 +519,7 @@ class UnreadableLane:
     name: str | None
     owner_oid: str | None
     queue_oid: str | None
-    #: The half of it that can be read, or both if they do not match.
+    #: The readable document, or both if they do not match.
     owner: Owner | None
     queue: Queue | None
     #: Written by a newer version of Interlock.
@@ -546,15 +548,15 @@ def read_lane(ref_id: str, found: Mapping[str, tuple[str, Any]]) -> Lane | Unrea
             name=next((d["lane"] for d in documents if _is_name_of(ref_id, d.get("lane"))), None),
             owner_oid=owner_oid,
             queue_oid=queue_oid,
-            owner=_half(read_owner, ref_id, owner_document),
-            queue=_half(read_queue, ref_id, queue_document),
+            owner=_readable_document(read_owner, ref_id, owner_document),
+            queue=_readable_document(read_queue, ref_id, queue_document),
             newer=any(type(number) is int and number > FORMAT for number in formats),
         )
     return Lane(name=name, ref_id=ref_id, owner=owner, queue=queue, owner_oid=owner_oid, queue_oid=queue_oid)
 
 
 def missing_lane(ref_id: str, name: str) -> UnreadableLane:
-    """A lane that must be there and is not."""
+    """A lane that should exist but is missing."""
     error = unreadable(ref_id, "it is not there")
     return UnreadableLane(
         ref_id=ref_id,
@@ -568,8 +570,10 @@ def missing_lane(ref_id: str, name: str) -> UnreadableLane:
     )
 
 
-def _half(read: Callable[[str, Any], tuple[str, Document]], ref_id: str, document: Any) -> Document | None:
-    """What one of the two documents says, if it can be read."""
+def _readable_document(
+    read: Callable[[str, Any], tuple[str, Document]], ref_id: str, document: Any
+) -> Document | None:
+    """One of the two documents, if it is readable."""
     with contextlib.suppress(UnreadableState):
         return read(ref_id, document)[1] if document is not None else None
     return None

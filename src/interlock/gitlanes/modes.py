@@ -1,6 +1,6 @@
-"""Modes of lanes in git: a ref of its own, which whoever adds to a lane reads along with it.
+"""Modes of lanes in git: stored in a separate ref, which every arrival reads with its lane.
 
-A document that cannot be read enforces every lane: that holds back too much rather than too little.
+If the document is unreadable, every lane is enforced: rather block too much than too little.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from interlock.core.checking import checked_mode
 from interlock.core.errors import InterlockError, InvalidInput, UnreadableState
 from interlock.core.model import Mode, ModeRule
+from interlock.core.validation import checked_mode
 
 MODES = "refs/interlock/modes"
 FORMAT = 1
@@ -34,13 +34,13 @@ def read_modes(document: Mapping[str, Any] | None) -> tuple[ModeRule, ...]:
     except _BROKEN:
         raise UnreadableState(
             f"The modes in {MODES} cannot be read. Every lane is enforced.",
-            "See its history with git log; if you delete the ref, you can set the modes anew.",
+            "See its history with git log; if you delete the ref, you can set the modes again.",
         ) from None
     return rules
 
 
 def with_rule(rules: Sequence[ModeRule], rule: ModeRule) -> tuple[ModeRule, ...]:
-    """The rules with a new one instead of an older one for the same."""
+    """The rules with a new one, which replaces an older one for the same scope and value."""
     if rule.mode is Mode.OFF:
         raise InvalidInput(
             "The git store enforces lanes or observes them; `off` needs a database.",

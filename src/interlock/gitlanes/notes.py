@@ -1,4 +1,4 @@
-"""Notes about series in git: a ref for each, moved by compare-and-swap; `git log` shows the last ones."""
+"""Notes about series in git: one ref each, moved by compare-and-swap. `git log` shows the last notes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 from interlock.git.refusals import PushRefusal, RefMove, RefusalKind
 from interlock.gitlanes.remote import LaneRemote
-from interlock.store.series_port import Note
+from interlock.store.series_notes import Note
 
 NOTES = "refs/interlock/notes/"
 FORMAT = 1
-#: A chain has at most this many commits; then the next one begins a new chain, and the old one is dropped.
+#: The most commits in a chain. The next commit begins a new chain, and the old chain is dropped.
 CHAIN_MAX = 200
-#: Refusals that have nothing to do with a chain that begins anew.
+#: Refusals that are not caused by starting a new chain.
 _UNCLEAR = (RefusalKind.STALE, RefusalKind.NETWORK)
 
 
@@ -23,23 +23,23 @@ class GitNotes:
 
     def __init__(self, remote: LaneRemote) -> None:
         self._remote = remote
-        #: The commits that notes were read from last, by their refs.
+        #: The commit and the note that were last read, by ref.
         self._tips: dict[str, tuple[str, Note | None]] = {}
 
     def note(self, lane: str) -> Note | None:
-        """What is noted about a series. A note that cannot be read counts as none, and is written anew."""
+        """The note about a series. An unreadable note counts as missing and is rewritten."""
         return self._read(self._ref(lane)).get(lane)
 
     def notes(self, after: str, limit: int) -> list[Note]:
-        """Those of lanes after this one, in order."""
+        """The notes of lanes after this one, in order."""
         found = [note for lane, note in self._read(NOTES).items() if lane > after]
         return sorted(found, key=lambda note: note.lane)[:limit]
 
     def keep_note(self, note: Note) -> bool:
-        """False, and nothing written, unless the revision that is there is one less."""
+        """Write the note if the stored revision is one less; else write nothing and return False."""
         ref = self._ref(note.lane)
         if self._known(ref) != note.revision - 1:
-            self._read(ref)  # what was read last is not what the caller has read
+            self._read(ref)  # the caller may have read a newer revision
             if self._known(ref) != note.revision - 1:
                 return False
         old, known = self._tips.get(ref, (None, None))
@@ -47,7 +47,7 @@ class GitNotes:
         parents = [] if old is None or known is None else [old]
         refusal = self._push(ref, note, old, [] if cuts else parents)
         if cuts and parents and refusal is not None and refusal.kind not in _UNCLEAR:
-            refusal = self._push(ref, note, old, parents)  # the server lets no chain begin anew
+            refusal = self._push(ref, note, old, parents)  # the server refuses a new chain
         if refusal is None:
             return True
         self._tips.pop(ref, None)
@@ -70,7 +70,7 @@ class GitNotes:
         return refusal
 
     def _known(self, ref: str) -> int:
-        """The revision that was read last; 0 if there is none, or none that can be read."""
+        """The revision that was last read; 0 if the note is missing or unreadable."""
         note = self._tips.get(ref, (None, None))[1]
         return 0 if note is None else note.revision
 
@@ -84,7 +84,7 @@ class GitNotes:
 
 
 def _note(document: Mapping[str, Any] | None) -> Note | None:
-    """The note in a document; None if it cannot be read."""
+    """The note in a document; None if it is unreadable."""
     try:
         assert document is not None and document["format"] == FORMAT
         lane, revision, data = document["lane"], document["revision"], document["data"]

@@ -1,13 +1,14 @@
-"""The refs of lanes on a git remote: read them, and move them by compare-and-swap.
+"""Reads the refs of lanes on a git remote, and moves them by compare-and-swap.
 
-A private bare repository below `.interlock` keeps what was fetched. The user's clone, its index and its refs
-are never touched; a clone is not even needed. To change a lane: read it, decide, push pinned to what was
-read. If another process was faster the server refuses, and the lane is read and decided again.
+Fetched objects are kept in a private bare repository below `.interlock`. The user's clone, its index and its
+refs are never touched; no clone is needed. To change a lane: read it, decide, and push, pinned to the commits
+that were read. If another process was faster, the server refuses, and the lane is read and decided again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import time
 from collections import Counter, defaultdict
@@ -33,12 +34,13 @@ from interlock.core.errors import (
     UnreadableState,
 )
 from interlock.core.model import ModeRule
-from interlock.git.plumbing import Repository, access_of, lane_ref_id, message_document
+from interlock.core.timing import doubled_s
+from interlock.git.plumbing import GitRepository, access_of, lane_ref_id, message_document
 from interlock.git.refusals import FINAL, PushRefusal, RefMove, RefusalKind, without_secrets
 from interlock.gitlanes.commit_message import subject
 from interlock.gitlanes.documents import (
     COUNT_BITS,
-    Kept,
+    ShorteningRefusal,
     lane_bits,
     mend_hint,
     owner_document,
@@ -57,31 +59,31 @@ from interlock.gitlanes.lane import (
 from interlock.gitlanes.modes import MODES, modes_document, read_modes, with_rule
 from interlock.push.fence import LOOKS_MAX, check_visible, failed_push, hidden_refs
 
-#: Where `read_all` keeps what it fetched, apart from the refs of a single lane that is being changed.
+#: Where `read_all` keeps fetched refs, apart from the refs of a single lane that is being changed.
 _ALL = "refs/all/"
-#: What was fetched of the series that a lane's gate belongs to.
+#: The fetched refs of the series that a lane's gate belongs to.
 _BESIDE = "refs/beside/"
-#: The last owner commit that this machine pushed for a run of its own, by lane.
+#: The last owner commit that this machine pushed for one of its runs, by lane.
 _MINE = "refs/mine/"
-#: A new owner begins new chains once the two old ones have this many commits: those of about 100 holds.
+#: A new owner begins new chains once the two old ones have this many commits, from about 100 holds.
 CUT_BEYOND = 500
-#: What is counted of pushes: those that another one was faster than, and those that were sent once more.
+#: The counters of pushes: refused because another push was faster, and sent again.
 CONFLICTS, RETRIES = "conflicts", "retries"
-#: How often a mode is tried to be set.
+#: How often to try to set a mode.
 MODE_TRIES = 20
-#: How often to try a push that fails although nobody else was faster.
+#: How often to try a push that fails although no other push was faster.
 TRIES = 5
 BACK_OFF_MIN_S, BACK_OFF_MAX_S = 0.2, 0.8
-#: How long to retry while others win: each of their pushes is progress of the lane.
+#: How long to retry while other pushes win: each of them is progress for the lane.
 BEATEN_MAX_S = 180.0
-#: Processes of one machine take turns, but wait at most this long: the process whose turn it is may hang.
+#: How long to wait for the turn of another process of this machine, and how often to look: it may hang.
 TURN_MAX_S, TURN_POLL_S = 10.0, 0.02
 #: A fetch may see only one of two refs that one push moved; a pair that stays inconsistent is corrupt.
 AGREE_TRIES, AGREE_PAUSE_S = 5, 0.1
 LOOSE_MAX = 2_000
 REFS_AT_ONCE = 400
 
-#: Of the private repository: prune deleted refs; leave nothing running in the background.
+#: The configuration of the private repository: prune deleted refs, run nothing in the background.
 _CONFIGURATION = (
     f"[fetch]\n\tprune = true\n[gc]\n\tauto = {LOOSE_MAX}\n\tautoDetach = false\n"
     "[core]\n\thooksPath = /dev/null\n"  # hooks of the user are for the user's own work
@@ -93,18 +95,18 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change(Generic[Answer]):
-    """A decision on a lane: what it becomes, the caller's answer, and the lines of the commit message.
+    """A decision on a lane: the lane after it, the caller's answer, and the lines of the commit message.
 
-    `after` is the lane itself if there is nothing to write.
+    `after` is the unchanged lane if there is nothing to write.
     """
 
     after: Lane
     answer: Answer
     lines: tuple[str, ...] = ()
-    #: The series that the decision rests on: its owner's ref moves with the push, to a commit that says the
-    #: same. A push cannot pin a ref that it does not move.
+    #: The series that the decision depends on. Its owner's ref moves with the push, to a commit with the same
+    #: document: a push cannot pin a ref that it does not move.
     series: Lane | None = None
-    #: Refused pushes that it counts.
+    #: The refused pushes that it counts.
     refused: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -114,14 +116,14 @@ class _Sent(Generic[Answer]):
     def __init__(self) -> None:
         self.since: Lane | None = None
         self.refusal: PushRefusal | None = None
-        #: By the id of a commit that each of them pushed; no two pushes have one in common.
+        #: The changes by the id of a commit in their push. No two pushes have a commit in common.
         self.changes: dict[str, Change[Answer]] = {}
 
-        #: Whether the server refused to make refs that it does not show.
+        #: Whether the server refused to create refs that it hides.
         self.is_hidden = False
 
     @property
-    def was_beaten(self) -> bool:
+    def is_stale(self) -> bool:
         return self.refusal is not None and self.refusal.kind is RefusalKind.STALE
 
     def note(self, lane: Lane, moves: Sequence[RefMove], change: Change[Answer]) -> None:
@@ -142,21 +144,21 @@ class LaneRemote:
     ) -> None:
         self.url = url
         self.cut_beyond = cut_beyond
-        # The same remote with a new password is the same remote.
+        # A new password does not make it a different remote.
         self._directory = directory / sha256(without_secrets(url).encode()).hexdigest()[:16]
         self._pause = pause
         self._ref_ids: dict[int, str] = {}
         #: Lanes as our own last push left them.
         self._left: dict[str, Lane] = {}
-        #: What another process of this machine has had its turn with for too long.
+        #: The turns that another process of this machine has held for too long.
         self._hanging: set[str] = set()
-        #: The modes as they were when something was read last, and the commit that has them.
+        #: The modes of the last read, and their commit.
         self.modes: tuple[ModeRule, ...] = ()
         self.modes_error: UnreadableState | None = None
         self._modes_oid: str | None = None
-        #: Pushes on each lane that were refused and that no document counts yet.
+        #: The refused pushes of each lane that no document counts yet.
         self._refused: dict[str, Counter[str]] = defaultdict(Counter)
-        #: Changes whose fate is unknown because the remote went away, by their caller's name for them.
+        #: Changes with an unknown outcome, because the remote became unreachable, by their callers' names.
         self._unknown: dict[str, _Sent[Any]] = {}
 
     @property
@@ -166,11 +168,11 @@ class LaneRemote:
 
     @property
     def objects(self) -> Path:
-        """The directory that holds commits which are not pushed yet."""
+        """The directory with commits that are not pushed yet."""
         return self.repository.directory / "objects"
 
     @cached_property
-    def repository(self) -> Repository:
+    def repository(self) -> GitRepository:
         """The private repository."""
         path = self._directory / "cache.git"
         made = path / "interlock"
@@ -183,11 +185,12 @@ class LaneRemote:
             clone = next((p for p in place.parents if (p / ".git").exists()), place)
         except OSError as error:
             raise StoreUnavailable(
-                f"{self._directory} cannot be made: {error.strerror}.", "Free some space, or work elsewhere."
+                f"{self._directory} cannot be created: {error.strerror}.",
+                "Free some space, or work elsewhere.",
             ) from None
-        # The credentials for a network remote may be in the configuration of the clone around us.
+        # The credentials for a network remote may be in the configuration of the surrounding clone.
         environ = {} if self.url.startswith("file:") else access_of(clone)
-        return Repository(path, environ=environ)
+        return GitRepository(path, environ=environ)
 
     @cached_property
     def _address(self) -> str:
@@ -203,7 +206,7 @@ class LaneRemote:
     # -- reading --------------------------------------------------------------------------------------
 
     def read(self, ref_id: str, name: str | None = None) -> Lane:
-        """The lane as the remote has it now; raises `UnreadableState`, or `NotFound` if no name is given."""
+        """The current lane on the remote; raises `UnreadableState`, or `NotFound` if no name is given."""
         with self._turn(ref_id):
             return self._named(ref_id, name)
 
@@ -211,15 +214,15 @@ class LaneRemote:
         found = self._read(ref_id)
         if isinstance(found, UnreadableLane):
             if holder is not None and not found.newer:
-                return self._held(found, holder)
+                return self._lane_of_holder(found, holder)
             known = found.name or name
             raise found.error if known is None else UnreadableState(found.error.sentence, mend_hint(known))
         if not found.name and name is None:
             raise NotFound(f"There is no lane {ref_id} on this remote.", "`interlock lanes` lists them.")
         return replace(found, name=found.name or name or "")
 
-    def _held(self, seen: UnreadableLane, holder: Holder) -> Lane:
-        """The lane as its holder last knew it; `LeaseLost` if nothing proves that it holds it."""
+    def _lane_of_holder(self, seen: UnreadableLane, holder: Holder) -> Lane:
+        """The lane as its holder last knew it; raises `LeaseLost` if nothing proves that the run holds it."""
         record = self.repository.run("rev-parse", "--verify", "--quiet", f"{_MINE}{seen.ref_id}").out.strip()
         lane = held_state(self.repository, seen, holder, record or None)
         if lane is not None:
@@ -264,13 +267,13 @@ class LaneRemote:
             return sorted(self._consistent(fetch), key=lambda lane: lane.name or lane.ref_id)
 
     def look(self, ref_id: str) -> Lane | UnreadableLane:
-        """The lane, or what is known of it if it cannot be read."""
+        """The lane, or what is known about it if it is unreadable."""
         with self._turn(ref_id):
             return self._read(ref_id)
 
-    def beside(self, ref_id: str, name: str) -> Lane | UnreadableLane:
-        """Another lane that a decision on this one rests on. One that is not there cannot be read either: if
-        somebody deleted it, nobody knows who held it."""
+    def look_with(self, ref_id: str, name: str) -> Lane | UnreadableLane:
+        """Another lane that a decision depends on. A missing lane counts as unreadable: if it was deleted,
+        its holder is unknown."""
         other = self.ref_id(name)
         with self._turn(f"{ref_id}.beside"):
             found = self._read(other, into=f"{_BESIDE}{ref_id}/")
@@ -286,14 +289,14 @@ class LaneRemote:
                 self.modes_error = error
 
     def read_modes(self) -> None:
-        """Look at the modes alone."""
+        """Read only the modes."""
         with self._turn("modes"):
             ref = f"{_BESIDE}modes/{MODES}"
             self._fetch(f"+{MODES}*:{ref}*")
             self._note_modes(self._fetched(ref).get(ref))
 
     def set_mode(self, rule: ModeRule, lines: tuple[str, ...]) -> None:
-        """Write a mode by compare-and-swap; whoever is beaten looks again."""
+        """Write a mode by compare-and-swap. The slower of two writers reads again and retries."""
         for beaten in range(MODE_TRIES):
             self.read_modes()
             if self.modes_error is not None:
@@ -317,7 +320,7 @@ class LaneRemote:
         modes = f"{into or _BESIDE}{ref_id}/{MODES}"
 
         def fetch() -> list[Lane | UnreadableLane]:
-            # To a pattern, a missing ref is not an error.
+            # With a pattern, a missing ref is not an error.
             wanted = [*(f"+{ref}*:{into}{ref}*" for ref in refs), f"+{MODES}*:{modes}*"]
             self._fetch(*wanted)
             found = self._fetched(*(f"{into}{ref}" for ref in refs), modes, below=into)
@@ -327,7 +330,7 @@ class LaneRemote:
         return self._consistent(fetch)[0]
 
     def _consistent(self, fetch: Callable[[], list[Lane | UnreadableLane]]) -> list[Lane | UnreadableLane]:
-        """What `fetch` brings, repeated while a lane cannot be read."""
+        """The lanes that `fetch` returns, fetched again while a lane is unreadable."""
         for _ in range(AGREE_TRIES):
             found = fetch()
             if not any(isinstance(lane, UnreadableLane) for lane in found):
@@ -364,13 +367,14 @@ class LaneRemote:
     ) -> Answer:
         """Read, let `step` decide, push; repeat within bounds. `step` must not have effects.
 
-        A push that was refused may have arrived all the same: an HTTP client whose connection breaks sends
-        it again, and the server refuses the second one. So whatever the refusal says, an own commit that is
-        on the remote is success.
+        A refused push may have succeeded: after a broken connection an HTTP client sends it again, and the
+        server refuses the second one. So if the remote has one of our own commits, the push succeeded, for
+        any refusal.
 
-        A `holder` retries without a growing back-off, so that many arrivals do not keep it away. If the lane
-        cannot be read, its write mends it, provided that it still holds it. `again` names a change that a
-        caller asks for again if the remote was away at the end: the first one that arrived counts.
+        A `holder` retries without a growing back-off, so that many arrivals do not starve it. If the lane is
+        unreadable, a write by its holder repairs it, provided that the run still holds it. `again` names a
+        change that a caller may request again if the remote was unreachable at the end: the first one that
+        arrived counts.
         """
         sent: _Sent[Answer] = self._unknown.pop(again, _Sent()) if again is not None else _Sent()
         try:
@@ -390,8 +394,8 @@ class LaneRemote:
         holder: Holder | None,
     ) -> Answer:
         tries = beaten = 0
-        #: Lanes whose chains the server refused to shorten.
-        kept: dict[str, Kept] = {}
+        #: The lanes whose chains the server refused to shorten.
+        kept: dict[str, ShorteningRefusal] = {}
         deadline_s = time.monotonic() + BEATEN_MAX_S
 
         def given_up() -> bool:
@@ -399,9 +403,9 @@ class LaneRemote:
 
         while True:
             with self._turn(ref_id):
-                arrived = self._arrived(ref_id, name, holder, sent)
+                arrived = self._change_on_remote(ref_id, name, holder, sent)
                 if arrived is not None:
-                    ours = {CONFLICTS: int(sent.was_beaten)}  # nobody was faster but we ourselves
+                    ours = {CONFLICTS: int(sent.is_stale)}  # only our own push was faster
                     self._refused[ref_id] -= Counter(arrived.refused) + Counter(ours)
                     return arrived.answer
                 if sent.is_hidden and beaten == LOOKS_MAX:
@@ -410,7 +414,7 @@ class LaneRemote:
                     raise _failed(self.url, sent.refusal, tries)
                 if time.monotonic() > deadline_s:
                     raise StoreBusy(
-                        f"Others were faster on lane {name or ref_id} {beaten} times in {BEATEN_MAX_S:g} s.",
+                        f"{beaten} pushes to lane {name or ref_id} conflicted in {BEATEN_MAX_S:g} s.",
                         "Nothing was changed; try again.",
                     )
                 lane, change = self._decided(ref_id, name, holder, step)
@@ -424,8 +428,10 @@ class LaneRemote:
             sent.note(lane, moves, change)
             self._refused[ref_id][CONFLICTS] += refusal.kind is RefusalKind.STALE
             if cut and refusal.kind not in (RefusalKind.STALE, RefusalKind.NETWORK):
-                kept = {one: Kept(commits=length, why=refusal.detail) for one, length in cut.items()}
-                continue  # then without
+                kept = {
+                    one: ShorteningRefusal(commits=length, why=refusal.detail) for one, length in cut.items()
+                }
+                continue  # retry without shortening
             sent.refusal = refusal
             if refusal.kind is RefusalKind.STALE:
                 beaten += 1
@@ -435,10 +441,10 @@ class LaneRemote:
                 self._pause(back_off_s(0 if holder is not None else beaten))
 
     def _moves(
-        self, lane: Lane, change: Change[Answer], kept: Mapping[str, Kept]
+        self, lane: Lane, change: Change[Answer], kept: Mapping[str, ShorteningRefusal]
     ) -> tuple[list[RefMove], Change[Answer], dict[str, int]]:
-        """The moves of a change, the change as it is then, and which lanes' chains it begins anew: how many
-        commits they have."""
+        """The moves of a change, the resulting change, and the lanes whose chains begin anew, with the
+        numbers of commits in their old chains."""
         refused = +self._refused[lane.ref_id]
         if refused and change.after.queue is not lane.queue:
             change = replace(change, after=change.after.with_counts(refused), refused=refused)
@@ -477,8 +483,8 @@ class LaneRemote:
     ) -> tuple[Lane, Change[Answer]]:
         """The lane that `step` decided on, and its change.
 
-        A handover that follows from our own last push is tried without reading first: it is pinned to both
-        refs, so the server refuses it if anything else has changed.
+        A handover that follows our own last push is tried without a read. It is pinned to both refs, so the
+        server refuses it if the lane has changed.
         """
         left = self._left.pop(ref_id, None)
         if left is not None:
@@ -493,9 +499,9 @@ class LaneRemote:
         return lane, change
 
     def _length_to_cut(self, lane: Lane, after: Lane) -> int:
-        """How many commits both chains have, if a new owner should begin new ones; else 0.
+        """The number of commits in both chains, if a new owner should begin new ones; else 0.
 
-        Only its own first commit may: a chain that somebody else cuts would break the holder's pin.
+        Only an owner's first commit may cut a chain: a cut by another process would break the holder's pin.
         """
         if after.owner.last_run == lane.owner.last_run or lane.owner_oid is None or lane.queue_oid is None:
             return 0
@@ -504,8 +510,10 @@ class LaneRemote:
         return length if length >= kept + self.cut_beyond else 0
 
     def _owner_to_cut(self, series: Lane) -> int:
-        """How many commits the owner's chain of a series has, if it should begin anew; else 0. Whoever works
-        on an issue of it may do that: its own owner is external, and has no pin."""
+        """The number of commits in the owner's chain of a series, if it should begin anew; else 0.
+
+        Any run on an issue of the series may cut it: the owner of the series is external and has no pin.
+        """
         assert series.owner_oid is not None
         if series.owner.run is None or not series.owner.run.external:
             return 0
@@ -514,7 +522,7 @@ class LaneRemote:
         return length if length >= kept + self.cut_beyond else 0
 
     def _touched(self, series: Lane, lines: tuple[str, ...], length: int) -> list[RefMove]:
-        """A new owner commit of a series that says the same; with a length, it begins a new chain."""
+        """A new owner commit of a series with the same document; with a length, it begins a new chain."""
         assert series.owner_oid is not None
         document = owner_document(series.name, series.owner, lines)
         parents = [] if length else [series.owner_oid]
@@ -529,24 +537,25 @@ class LaneRemote:
         return [*self.commits(lane, replace(change, lines=(*change.lines, line)), cut=True), old]
 
     def _history(self, lane: Lane, run: int, length: int) -> RefMove:
-        """A new ref that keeps the chains of a lane as they are."""
+        """A new ref that keeps the current chains of a lane."""
         assert lane.owner_oid is not None and lane.queue_oid is not None
-        # The id, because runs of a lane whose refs were deleted are counted from 1 again.
+        # The commit id makes it unique: after its refs are deleted, a lane counts its runs from 1 again.
         ref = f"{HISTORIES}{lane.ref_id}/{run}-{lane.owner_oid[:12]}"
         parents = [lane.queue_oid, lane.owner_oid]
         old = self.repository.commit_json({"lane": lane.name}, subject=f"{length} commits", parents=parents)
         return RefMove(ref=ref, old_oid=None, new_oid=old)
 
     def commits(self, lane: Lane, change: Change[Answer], *, cut: bool = False) -> list[RefMove]:
-        """New commits for what changed, not pushed yet. The owner moves only with a handover or a renewal.
+        """New commits for the changed documents, not pushed yet. The owner moves only with a handover or a
+        renewal.
 
-        With `cut` they have no parents.
+        With `cut` the commits have no parents.
         """
         after, moves, lines = change.after, [], change.lines
 
         def commit(ref: str, old: str | None, document: dict[str, Any]) -> None:
             parents = [old] if old is not None and not cut else []
-            if lane.broken:  # somebody may have pointed the ref at anything; a parent must be a commit
+            if lane.broken:  # the ref may point at anything; a parent must be a commit
                 parents = [oid for oid in parents if self.repository.has(oid)]
             new = self.repository.commit_json(
                 document, subject=subject(lines) if lines else "", parents=parents
@@ -555,20 +564,20 @@ class LaneRemote:
 
         if after.queue is not lane.queue or lane.broken:
             commit(f"{QUEUES}{lane.ref_id}", lane.queue_oid, queue_document(after.name, after.queue, lines))
-        # The first arrival makes the owner's ref too: from then on, a lane with only one ref is corrupt.
+        # The first arrival also creates the owner's ref: from then on, a lane with only one ref is corrupt.
         if after.owner is not lane.owner or lane.broken or (lane.owner_oid is None and moves):
             commit(f"{OWNERS}{lane.ref_id}", lane.owner_oid, owner_document(after.name, after.owner, lines))
         return moves
 
-    def _arrived(
+    def _change_on_remote(
         self, ref_id: str, name: str | None, holder: Holder | None, sent: _Sent[Answer]
     ) -> Change[Answer] | None:
-        """The change that is on the remote although its push was refused, if there is one."""
+        """The change that is on the remote despite a refused push, if any."""
         if sent.since is None:
             return None
         now = self._read_patiently(ref_id, name, holder)
-        # A ref that cannot be made because it is there, and that cannot be read.
-        sent.is_hidden = sent.since.owner_oid is None and now.owner_oid is None and sent.was_beaten
+        # A ref that cannot be created because it exists, yet is hidden from us.
+        sent.is_hidden = sent.since.owner_oid is None and now.owner_oid is None and sent.is_stale
         tips = [oid for oid in (now.queue_oid, now.owner_oid) if oid]
         known = [f"^{oid}" for oid in (sent.since.queue_oid, sent.since.owner_oid) if oid]
         if sent.since.owner_oid and now.owner_oid:
@@ -577,7 +586,7 @@ class LaneRemote:
         return next((sent.changes[oid] for oid in listed if oid in sent.changes), None)
 
     def _cut_since(self, ref_id: str, before: str, now: str) -> list[str]:
-        """The ends of the chains that somebody cut since."""
+        """The last commits of the chains that were cut between two commits."""
         if self.repository.is_ancestor(before, now):
             return []
         pattern = f"{HISTORIES}{ref_id}/*"
@@ -585,7 +594,7 @@ class LaneRemote:
         return self.repository.text("for-each-ref", "--format=%(objectname)", f"{HISTORIES}{ref_id}").split()
 
     def _read_patiently(self, ref_id: str, name: str | None, holder: Holder | None) -> Lane:
-        """The lane after a push whose fate is unknown: only the refs tell it, so look more than once."""
+        """The lane after a push with an unknown outcome: only the refs tell, so the read is retried."""
         for _ in range(TRIES - 1):
             with contextlib.suppress(RemoteUnavailable):
                 return self._named(ref_id, name, holder)
@@ -593,7 +602,7 @@ class LaneRemote:
         return self._named(ref_id, name, holder)
 
     def replace(self, seen: Lane, after: Lane, lines: tuple[str, ...]) -> None:
-        """Write a lane over one that cannot be read, unless the refs in `seen` have moved meanwhile."""
+        """Overwrite an unreadable lane, unless the refs in `seen` have moved."""
         self._left.pop(seen.ref_id, None)
         moves = self.commits(replace(seen, broken=True), Change(after=after, answer=None, lines=lines))
         refusal = self.repository.push(self._address, moves)
@@ -603,18 +612,18 @@ class LaneRemote:
     # -- other refs -----------------------------------------------------------------------------------
 
     def tips(self, beginning: str) -> dict[str, tuple[str, Any]]:
-        """The refs that begin so, each with the id and the document of its commit."""
+        """The refs with this prefix, each with the id and the document of its commit."""
         below = f"{_BESIDE}tips/"
         with self._turn("tips"):
             self._fetch(f"+{beginning}*:{below}{beginning}*")
             return self._fetched(f"{below}{beginning}*", below=below)
 
     def push(self, moves: Sequence[RefMove]) -> PushRefusal | None:
-        """Push pinned moves; why the server refused."""
+        """Push pinned moves. Returns the server's refusal, if any."""
         return self.repository.push(self._address, moves)
 
     def failed(self, refusal: PushRefusal) -> GitFailed:
-        """The error of a push that was refused for another reason than that somebody was faster."""
+        """The error for a push that was refused, but not because another push was faster."""
         return _failed(self.url, refusal, 1)
 
     def _turn(self, what: str) -> contextlib.AbstractContextManager[None]:
@@ -623,10 +632,10 @@ class LaneRemote:
 
 @contextlib.contextmanager
 def _in_turn(directory: Path, what: str, hanging: set[str]) -> Iterator[None]:
-    """Processes of this machine take turns, so that they do not beat each other's pushes.
+    """Processes of this machine take turns, so that their pushes do not conflict.
 
-    A courtesy, not a lock: the pinned push excludes. If the file lock cannot be had, go on without it, and do
-    not wait for it again: `hanging` has the turns that did not come.
+    This is an optimisation, not a lock: the pinned push gives the exclusion. If the file lock is unavailable,
+    continue without it and do not wait for it again: `hanging` has the turns that timed out.
     """
     with contextlib.ExitStack() as turn:
         with contextlib.suppress(OSError, NotImplementedError):
@@ -642,10 +651,10 @@ def _in_turn(directory: Path, what: str, hanging: set[str]) -> Iterator[None]:
 
 
 def _make_cache(path: Path, made: Path) -> None:
-    """Make the private repository, unless another process just did."""
+    """Create the private repository, unless another process just did."""
     if made.is_file():
         return
-    Repository.make_bare(path)
+    GitRepository.make_bare(path)
     with (path / "config").open("a") as file:
         file.write(f"[include]\n\tpath = {made.name}\n")
     made.write_text(_CONFIGURATION)  # last: this file marks the repository as ready
@@ -665,7 +674,7 @@ def _moved(lane: Lane, after: Lane, moves: Sequence[RefMove]) -> Lane:
 def back_off_s(beaten: int) -> float:
     """200 to 800 ms; doubled after every five lost races, at most four times."""
     spread = random.uniform(BACK_OFF_MIN_S, BACK_OFF_MAX_S)  # noqa: S311  (not a secret)
-    return float(spread * 2 ** min(max(0, beaten - 1) // TRIES, 4))
+    return doubled_s(spread, min((beaten - 1) // TRIES, 4), math.inf)
 
 
 def _failed(url: str, refusal: PushRefusal, tries: int) -> GitFailed:

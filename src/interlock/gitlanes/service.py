@@ -1,18 +1,18 @@
-"""Lanes on a git remote, with no server and no database: `LaneService` on refs moved by compare-and-swap.
+"""Lanes on a git remote, without a server or a database: `LaneService` on refs moved by compare-and-swap.
 
-Each lane has two refs, `refs/interlock/owner/<id>` and `refs/interlock/queue/<id>`, each a chain of commits
-that hold JSON; `git log` of them is the history. The rules are those of the databases. The differences:
+Each lane has two refs, `refs/interlock/owner/<id>` and `refs/interlock/queue/<id>`. Each is a chain of
+commits that hold JSON; their `git log` is the history. The rules are those of the databases. The differences:
 
-- There is no store clock. A taker may end a lease once it has itself seen the owner's commit unchanged for
-  the lease and a margin, or knows that the owner's workflow run has ended.
-- Tickets follow the order in which pushes won.
-- Agents and projects are not stored, and only an owner that a gate keeps waiting is overtaken.
+- There is no store clock. A claimer may expire a lease once it has itself seen the owner's commit unchanged
+  for the lease and a margin, or once the owner's workflow run is known to have ended.
+- Tickets follow the order of successful pushes.
+- Agents and projects are not stored, and only an owner that a gate blocks is overtaken.
 
 A run's write is accepted iff the owner document names exactly this run, by its number and the digest of its
-handle, and the pinned push succeeds: the server refuses a push that was decided on an older document.
+handle, and the pinned push succeeds. The server refuses a push that was decided on an older document.
 
-Anyone who may write to the remote can break a lane by hand. Handles protect against mistakes and guesses, not
-against somebody with that access and bad intent.
+Anyone with write access to the remote can break a lane by hand. Handles protect against mistakes and guesses,
+not against an attacker with that access.
 """
 
 from __future__ import annotations
@@ -23,38 +23,25 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
 
 from interlock.core import names
-from interlock.core.checking import (
-    check_batch,
-    check_report,
-    check_wall,
-    checked,
-    checked_end,
-    checked_gate,
-    checked_mode,
-    checked_sender,
-    checked_wish,
-    gated_lane,
-    given_reason,
-    signed,
-)
-from interlock.core.claiming import MESSAGES_AT_ONCE, Claim, renewed, started
+from interlock.core.claims import MESSAGES_AT_ONCE, Claim, renewed, started
 from interlock.core.commands import (
     Cancel,
+    CommandAnswer,
     EndExternal,
     Finish,
     GateSet,
-    Moved,
     Outcome,
     Overtake,
+    SendMessage,
     SetGate,
-    Tell,
 )
-from interlock.core.ending import explain_loss
+from interlock.core.endings import explain_loss
 from interlock.core.errors import (
     InterlockError,
     InvalidInput,
@@ -85,30 +72,33 @@ from interlock.core.prediction import Facts, Series, predict
 from interlock.core.record import replace as replace_record
 from interlock.core.states import ItemStatus
 from interlock.core.timing import Timing, to_us
+from interlock.core.validation import (
+    check_batch,
+    check_quota_limit,
+    check_report,
+    checked_arrivals,
+    checked_claim,
+    checked_end,
+    checked_gate,
+    checked_mode,
+    checked_sender,
+    gated_lane,
+    given_reason,
+    signed,
+)
 from interlock.core.why import Explanation, explain
 from interlock.git.refusals import RefMove
-from interlock.gitlanes.at_once import LanesAtOnce, gate_of, items_on, with_gates
 from interlock.gitlanes.commit_message import event_lines, renewed_line, started_line
 from interlock.gitlanes.documents import GateRun, mend_hint
 from interlock.gitlanes.first_seen import FirstSeen
 from interlock.gitlanes.history import Holder, LaneHistory
 from interlock.gitlanes.lane import Deadlines, HasEnded, Lane, UnreadableLane
-from interlock.gitlanes.mending import mended
+from interlock.gitlanes.lanes_snapshot import LanesSnapshot, gate_of, items_on, with_gates
+from interlock.gitlanes.notes import GitNotes
 from interlock.gitlanes.remote import CUT_BEYOND, Change, LaneRemote
-from interlock.process.sign import Before, Sign
+from interlock.gitlanes.repair import repaired
+from interlock.process.reaction import PostedReaction, PreviousRun
 from interlock.process.workplace import ActionsRun
-from interlock.service.answers import (
-    NAMED,
-    add_view,
-    ended_view,
-    external_check,
-    gate_view,
-    holder_view,
-    kept_view,
-    recent_run_view,
-    refused_view,
-    why_view,
-)
 from interlock.service.contract import (
     AddView,
     ChangeView,
@@ -122,19 +112,34 @@ from interlock.service.contract import (
     RunView,
     WhyView,
 )
-from interlock.service.foresight import series_of
-from interlock.service.itemview import ItemView, maybe_moment
+from interlock.service.item_view import ItemView, maybe_moment
+from interlock.service.prediction_facts import series_of
+from interlock.service.queries import lane_query, run_query
+from interlock.service.view_builders import (
+    NAMED,
+    add_view,
+    ended_view,
+    external_check,
+    gate_view,
+    holder_view,
+    recent_run_view,
+    refused_view,
+    renewed_view,
+    why_view,
+)
 
 LEASE_MIN_S = 900.0
 MARGIN_SHARE = 0.1
-#: A waiting claim looks less and less often, down to `poll_s * POLL_MAX_FACTOR`, to spare the remote.
+#: A waiting claim polls less and less often, up to every `poll_s * POLL_MAX_FACTOR`, to spare the remote.
 POLL_GROWTH, POLL_MAX_FACTOR = 1.5, 10.0
 LINE_SHOWN = 20
-#: How long after its end a run's sign is looked for that nobody took away.
+#: The operations that a command performs on lanes in git.
+_CURES = ("cancel", "msg")
+#: How long after its end a run's leftover reaction is looked for.
 LEFT_SHOWN_S = 86_400.0
-#: How many broken lanes a check names.
+#: How many unreadable lanes a check names.
 BROKEN_SHOWN = 5
-#: A renewal makes a commit once this share of the lease is gone; holders renew every third.
+#: A renewal makes a commit once this share of the lease has passed. Holders renew after each third.
 RENEWED_AFTER = 0.25
 
 
@@ -152,7 +157,7 @@ class GitLanes:
         poll_s: float = 1.0,
         actions: ActionsRun | None = None,
         has_ended: HasEnded = lambda _: False,
-        sign: Callable[[], Sign | None] = lambda: None,
+        reaction: Callable[[], PostedReaction | None] = lambda: None,
         now: Callable[[], int] = lambda: time.time_ns() // 1_000,
         first_seen: FirstSeen | None = None,
         pause: Callable[[float], None] = time.sleep,
@@ -165,30 +170,30 @@ class GitLanes:
         self._poll_s = poll_s
         self._actions = actions
         self._has_ended = has_ended
-        self._sign = sign
-        self._befores: dict[str, Before] = {}
+        self._reaction = reaction
+        self._previous_runs: dict[str, PreviousRun] = {}
         self._now = now
         self._first_seen = first_seen or FirstSeen(self.remote.first_seen)
         self._pause = pause
 
     @property
     def objects(self) -> Path:
-        """The directory of git objects that has the commits made by `touch`."""
+        """The directory of git objects with the commits of `new_owner_commit`."""
         return self.remote.objects
 
     # -- arrivals -------------------------------------------------------------------------------------
 
     def add(self, items: Sequence[NewItem]) -> list[AddView]:
         """Decide on arrivals on one lane, in order, in one commit."""
-        check_batch("items", items, NewItem)
-        if not items:
+        new = checked_arrivals(items)
+        if not new:
             return []
-        new = [checked(i) for i in items]
         lane_name = new[0].lane
         if lane_name is None or any(n.lane != lane_name for n in new):
             raise InvalidInput(
                 "A store in git takes items of one lane at a time.",
-                "Give every item the same --lane; work without a lane needs a database.",
+                "Give every item the same `lane`; work without a lane needs a database.",
+                fields=("lane",),
             )
 
         def step(lane: Lane) -> Change[list[AddView]]:
@@ -219,45 +224,45 @@ class GitLanes:
     ) -> list[LeaseView]:
         """Claim up to `limit` items, waiting up to `wait_s` for the first.
 
-        With `item`, only that one: nothing while it cannot be claimed, an `ItemEnded` once it never can be.
-        `external` is for work that is done outside: the run has no lease to renew, neither time nor the end
-        of a workflow run ends it, and it ends when its end is reported or seen (`end_external`).
+        With `item`, only that one: nothing while it cannot be claimed, an `ItemEnded` once it has ended.
+        `external` is for work that is done outside. Such a run has no lease to renew. It ends only when its
+        end is reported or seen (`end_external`), not by time or with a workflow run.
         """
-        wish = checked_wish(agent, types, labels, limit, lease_s, worker, external=external)
+        claim = checked_claim(agent, types, labels, limit, lease_s, worker, external=external)
         names.check_number("wait", wait_s, 0, names.WAIT_MAX_S)
         if item is not None:
-            wish = replace(wish, item=ItemId(item))
+            claim = replace(claim, item=ItemId(item))
         asked_s = time.monotonic()
         deadline_s = asked_s + wait_s
         pause_s = self._poll_s
         while True:
-            leases = self._claim(wish, asked_s)
+            leases = self._claim(claim, asked_s)
             left_s = deadline_s - time.monotonic()
             if leases or left_s <= 0:
                 return leases
             self._pause(min(left_s, pause_s * random.uniform(0.75, 1.25)))  # noqa: S311  (not a secret)
             pause_s = min(pause_s * POLL_GROWTH, self._poll_s * POLL_MAX_FACTOR)
 
-    def _claim(self, wish: Claim, asked_s: float) -> list[LeaseView]:
-        ref_ids = [self.remote.find(wish.item)] if wish.item is not None else self._candidates(wish)
+    def _claim(self, claim: Claim, asked_s: float) -> list[LeaseView]:
+        ref_ids = [self.remote.find(claim.item)] if claim.item is not None else self._candidates(claim)
         leases: list[LeaseView] = []
         for ref_id in ref_ids:
             more = True
-            while more and len(leases) < wish.limit:
-                lease = self.remote.transact(ref_id, lambda lane: self._begin(lane, wish, asked_s))
+            while more and len(leases) < claim.limit:
+                lease = self.remote.transact(ref_id, lambda lane: self._begin(lane, claim, asked_s))
                 leases += [lease] if lease is not None else []
                 more = lease is not None and lease.item.observed_lane is not None  # else the lane is held
         return leases
 
-    def _candidates(self, wish: Claim) -> list[str]:
-        """Lanes with an item that this wish may start, or with a deadline that has passed: the highest
-        priority first, then the oldest."""
+    def _candidates(self, claim: Claim) -> list[str]:
+        """Lanes with an item that this claim may start, or with a passed deadline: the highest priority
+        first, then the oldest."""
         found = []
         for lane in with_gates(self.remote.read_all()):
             if isinstance(lane, UnreadableLane):  # counts as held
                 continue
             now_us, timed = self._timed(lane)
-            startable = lane.startable(wish)
+            startable = lane.startable(claim)
             if startable is not None:
                 spec = startable[0].spec
                 found.append(((-spec.priority, spec.created_us), lane.ref_id))
@@ -265,14 +270,14 @@ class GitLanes:
                 found.append(((names.PRIORITY_MAX, 0), lane.ref_id))
         return [ref_id for _, ref_id in sorted(found)]
 
-    def _begin(self, lane: Lane, wish: Claim, asked_s: float) -> Change[LeaseView | None]:
+    def _begin(self, lane: Lane, claim: Claim, asked_s: float) -> Change[LeaseView | None]:
         waited_s = int(1000 * (time.monotonic() - asked_s)) / 1000
         now_us, timed = self._timed(lane)
         decision, after = lane.decide(timed, lane.overdue(timed, now_us), now_us, self._timing)
         lines = event_lines(decision.events)
-        if wish.item is not None:
-            after.require_unended(wish.item)
-        found, series = self._startable(after, wish)
+        if claim.item is not None:
+            after.require_unended(claim.item)
+        found, series = self._startable(after, claim)
         if found is None:
             return Change(after=after, answer=None, lines=lines)
         item, overtaken = found
@@ -282,15 +287,15 @@ class GitLanes:
             decision, moved = shut.decide(shut.items, [overtake], now_us, self._timing)
             after, item = moved.with_gate_of(after), moved.queue.items[item.id]
             lines = (*lines, *event_lines(decision.events))
-        lease_s = max(wish.lease_s or item.spec.lease_s or self._timing.lease_s, self._lease_min_s)
-        item = started(item, wish, RunId(after.owner.last_run + 1), lease_s, now_us)
+        lease_s = max(claim.lease_s or item.spec.lease_s or self._timing.lease_s, self._lease_min_s)
+        item = started(item, claim, RunId(after.owner.last_run + 1), lease_s, now_us)
         handle = f"{item.state.run}.{item.id}.{secrets.token_hex(8)}"
-        if (before := after.before()) is not None:
-            self._befores[handle] = before
-        if wish.external:  # it outlives this process and its workflow run
+        if (previous := after.previous_run()) is not None:
+            self._previous_runs[handle] = previous
+        if claim.external:  # the run outlives this process and its workflow run
             after = after.with_start(item, _digest(handle), None)
         else:
-            after = after.with_start(item, _digest(handle), self._actions, self._sign())
+            after = after.with_start(item, _digest(handle), self._actions, self._reaction())
         state = item.state
         assert state.run is not None
         payload = after.queue.payloads.get(item.id) or lane.queue.payloads.get(item.id)
@@ -306,34 +311,39 @@ class GitLanes:
         )
         return Change(after=after, answer=lease, lines=(*lines, started_line(item)), series=series)
 
-    def _startable(self, lane: Lane, wish: Claim) -> tuple[tuple[Item, Item | None] | None, Lane | None]:
-        """What a wish may start on a lane; and the series whose owner must still be the same then, if the
-        lane has a gate and the item is not exempt."""
-        found, gate = lane.startable(wish), lane.queue.gate
+    def _startable(self, lane: Lane, claim: Claim) -> tuple[tuple[Item, Item | None] | None, Lane | None]:
+        """What a claim may start on a lane. If the lane has a gate and the item is not exempt, also the
+        series whose owner must not change until then."""
+        found, gate = lane.startable(claim), lane.queue.gate
         if found is None or gate is None or found[0].spec.type in gate.exempt:
             return found, None
-        series = self.remote.beside(lane.ref_id, gate.series)
+        series = self.remote.look_with(lane.ref_id, gate.series)
         if isinstance(series, Lane) and lane.is_open_for(series):
             return found, series
-        return lane.gated_by(None).startable(wish), None
+        return lane.gated_by(None).startable(claim), None
 
-    def before(self, run: str) -> Before | None:
-        """The run before this one on its lane, if it showed a sign on GitHub; only who claimed is told."""
-        return self._befores.get(run)
+    def previous_run(self, run: str) -> PreviousRun | None:
+        """The previous run on its lane, if it showed a reaction on GitHub. Only for runs claimed here."""
+        return self._previous_runs.get(run)
 
-    def left(self) -> list[Sign]:
-        """Signs on GitHub of runs that died, where no later run has seen to them."""
+    @property
+    def series_notes(self) -> GitNotes:
+        """The notes about series."""
+        return GitNotes(self.remote)
+
+    def orphaned_reactions(self) -> list[PostedReaction]:
+        """Reactions on GitHub of runs that died, unless a later run removes them."""
         since_us = self._now() - to_us(LEFT_SHOWN_S)
         found = []
         for lane in self.remote.read_all():
             if isinstance(lane, UnreadableLane):
                 continue
-            run, before = lane.owner.run, lane.before()
+            run, previous = lane.owner.run, lane.previous_run()
             if run is not None:
                 if run.sign is not None and run.actions is not None and self._has_ended(run.actions):
                     found.append(run.sign)
-            elif before is not None and before.sign is not None and before.lost:
-                found += [before.sign] if before.ended_us > since_us else []
+            elif previous is not None and previous.reaction is not None and previous.lost:
+                found += [previous.reaction] if previous.ended_us > since_us else []
         return found
 
     # -- the holder's writes --------------------------------------------------------------------------
@@ -343,15 +353,15 @@ class GitLanes:
         return self._finish(reports, Outcome.DONE)
 
     def fail(self, reports: Sequence[Report]) -> list[RunView]:
-        """These runs failed; their items are tried again while attempts are left."""
+        """These runs failed. Their items are retried while attempts are left."""
         return self._finish(reports, Outcome.FAIL)
 
     def release(self, reports: Sequence[Report]) -> list[RunView]:
-        """These runs give their items back unworked."""
+        """These runs return their items unworked."""
         return self._finish(reports, Outcome.RELEASE)
 
     def _finish(self, reports: Sequence[Report], outcome: Outcome) -> list[RunView]:
-        """Each run ends in a commit of its own: two lanes have no common ref."""
+        """Each run ends in a separate commit, because two lanes have no common ref."""
 
         def finish(lane: Lane, report: Report) -> Change[RunView]:
             handle = read_handle(report.run)
@@ -359,46 +369,47 @@ class GitLanes:
             said = report.seen, report.result, report.error, report.retry
             command = Finish(
                 *(handle.run, handle.item, outcome, *said, jitter),
-                wall=report.wall,
+                quota_limit=report.wall,
                 fault_s=report.fault_s,
             )
             decision, after = lane.decide(lane.items, [command], self._now(), self._timing)
             view = ended_view(report.run, decision.answers[0], decision.after)
             return Change(after=after, answer=view, lines=event_lines(decision.events))
 
-        return self._as_holders(reports, finish, outcome)
+        return self._write_as_holders(reports, finish, outcome)
 
     def renew(self, reports: Sequence[Report]) -> list[RunView]:
         """Extend the leases of these runs, and learn of cancel requests and unread messages.
 
-        An early renewal writes nothing: `expires_at` stays what it was.
+        An early renewal writes nothing: `expires_at` does not change.
         """
 
         def renew(lane: Lane, report: Report) -> Change[RunView]:
             before = lane.items[read_handle(report.run).item]
             after = self._renewed(before, report.seen)
             if not _worth_a_commit(before, after):
-                return Change(after=lane, answer=kept_view(report.run, before))
-            view = kept_view(report.run, after)
+                return Change(after=lane, answer=renewed_view(report.run, before))
+            view = renewed_view(report.run, after)
             return Change(after=lane.with_renewal(after), answer=view, lines=(renewed_line(after),))
 
-        return self._as_holders(reports, renew)
+        return self._write_as_holders(reports, renew)
 
-    def _as_holders(
+    def _write_as_holders(
         self,
         reports: Sequence[Report],
         write: Callable[[Lane, Report], Change[RunView]],
         outcome: Outcome | None = None,
     ) -> list[RunView]:
-        """Fenced writes: `write` decides only while the lane's owner is the run of the report."""
+        """Fenced writes: `write` decides only while the reported run owns the lane."""
         check_batch("reports", reports, Report)
-        for _, seen, result, error, retry, wall, fault_s in reports:
+        for _, seen, result, error, retry, limit, fault_s in reports:
             check_report(seen, result, error, retry, fault_s)
-            check_wall(wall)
-            if wall is not None and wall.whole_agent:
+            check_quota_limit(limit)
+            if limit is not None and limit.whole_agent:
                 raise InvalidInput(
-                    "A store in git knows no agents, so none can wait as a whole.",
-                    "Leave --whole-agent out: the item alone waits. Or use a database.",
+                    "A store in git has no agents, so a quota limit cannot apply to one.",
+                    "Omit `whole_agent`, so that only the item waits, or use a database.",
+                    fields=("whole_agent",),
                 )
 
         def transact(report: Report) -> RunView:
@@ -414,10 +425,10 @@ class GitLanes:
             again = None if outcome is None else f"{outcome} {report.run}"
             try:
                 return self.remote.transact(ref_id, step, holder=_holder(report.run), again=again)
-            except NotFound:  # somebody deleted both refs
+            except NotFound:  # both refs were deleted
                 return refused_view(report.run, explain_loss(run, None, None), None)
-            except LeaseLost as lost:  # they cannot be read, and do not prove that this run holds the lane
-                refusal = Refusal(code=lost.code, sentence=lost.sentence, hint=lost.hint)
+            except LeaseLost as lost:  # unreadable, and no proof that this run holds the lane
+                refusal = Refusal(code=lost.code, sentence=lost.sentence, hint=lost.hint, cures=lost.cures)
                 return refused_view(report.run, refusal, None)
 
         return [transact(report) for report in reports]
@@ -430,10 +441,10 @@ class GitLanes:
             item = item._replace(state=item.state._replace(revoke_us=revoke_us))
         return renewed(item, seen, now_us)
 
-    def touch(self, handle: str) -> RefMove:
+    def new_owner_commit(self, handle: str) -> RefMove:
         """A new owner commit for the lane of this run, not pushed yet; raises `LeaseLost`.
 
-        Pushed together with a branch in one atomic push, it lets only the lane's owner push.
+        Pushed with a branch in one atomic push, it fences the branch: only the lane's owner can push.
         """
         run, item, _ = read_handle(handle)
         try:
@@ -441,22 +452,22 @@ class GitLanes:
         except NotFound:
             raise explain_loss(run, None, None).error() from None
         except UnreadableState:
-            (renewed,) = self.renew([Report(run=handle)])  # mends the lane, if the run holds it
+            (renewed,) = self.renew([Report(run=handle)])  # repairs the lane, if the run holds it
             if renewed.refusal is not None:
-                raise LeaseLost(renewed.refusal.message, renewed.refusal.hint) from None
+                raise renewed.refusal.error() from None
             lane = self.remote.read(self.remote.find(item))
         refused = _refusal(lane, handle)
         if refused is not None and refused.refusal is not None:
-            raise LeaseLost(refused.refusal.message, refused.refusal.hint)
+            raise refused.refusal.error()
         after = self._renewed(lane.items[item], 0)
         lines = (f"{renewed_line(after)} and pushes",)
         return self.remote.commits(lane, Change(after=lane.with_renewal(after), answer=None, lines=lines))[0]
 
     def inbox(self, run: str, *, seen: int = 0) -> list[MessageView]:
-        """Unread messages of a run; `seen` moves its read mark first. Reading is fenced like writing."""
+        """Unread messages of a run. `seen` moves its read mark first. Reads are fenced like writes."""
         view = self.renew([Report(run=run, seen=seen)])[0]
         if view.refusal is not None:
-            raise LeaseLost(view.refusal.message, view.refusal.hint)
+            raise view.refusal.error()
         assert view.item is not None
         item = ItemId(view.item.id)
         lane = self.remote.read(self.remote.find(item))
@@ -465,15 +476,16 @@ class GitLanes:
     def end_external(
         self, item: int, run: int, outcome: str, *, why: str, by: str = "", result: str | None = None
     ) -> ChangeView:
-        """The end of an external run was seen from outside: `done`, `fail`, `release`, `cancel` or `yield`.
+        """End an external run that was seen to end: with `done`, `fail`, `release`, `cancel` or `yield`.
 
-        Written iff the owner document names this run and it is external; otherwise raises `LeaseLost`.
+        The end is written iff the owner document names this run and the run is external. Otherwise it raises
+        `LeaseLost`.
         """
         end = checked_end(item, run, outcome, why=why, by=by, result=result)
         return self._operate(item, lambda _: end, refused=LeaseLost)
 
     def external(self, *, limit: int = 100) -> list[ItemView]:
-        """Items whose runs are external, the longest first: what they do is not seen here."""
+        """Items with external runs, the longest first. Interlock cannot see what these runs do."""
         names.check_whole("limit", limit, 1, names.BATCH_MAX)
         return _external(self.remote.read_all(), limit)
 
@@ -495,20 +507,20 @@ class GitLanes:
         names.check_text("author", author, names.NAME_MAX_CHARS)
         who = checked_sender(sender)
 
-        def tell(lane: Lane) -> Tell:
+        def tell(lane: Lane) -> SendMessage:
             target = lane.last_absorber(ItemId(item))
             ticket = lane.queue.last_ticket + 1
-            return Tell(
+            return SendMessage(
                 item=target, ticket=ticket, text=text, author=author, sender=who, reason=reason, url=url
             )
 
         return self._operate(item, tell)
 
     def sender_of(self, run: str) -> Sender:
-        """Who writes in the run with this handle: its agent, also after the run has ended.
+        """The sender for the run with this handle: its agent, also after the run has ended.
 
-        A handle that no run here has proves nothing, and is no error: another system writes. Of an ended run
-        only the number is known, not the handle.
+        A handle that no run here has proves nothing and is no error: the sender is another system. Ended runs
+        are known by number only, not by handle.
         """
         names.check_text("handle", run)
         try:
@@ -525,7 +537,7 @@ class GitLanes:
         return Sender(SenderKind.AGENT, ended.agent, number, lane.name)
 
     def cancel(self, item: int, *, why: str, by: str = "", force: bool = False) -> ChangeView:
-        """An operator ends an item; a running one gets its grace unless `force`."""
+        """An operator cancels an item. A running one gets its grace unless `force`."""
         names.check_flag("force", force)
         command = Cancel(item=ItemId(item), why=given_reason(why), by=signed(by), force=force)
         return self._operate(item, lambda _: command)
@@ -533,7 +545,7 @@ class GitLanes:
     def _operate(
         self,
         item: int,
-        build: Callable[[Lane], Tell | Cancel | EndExternal],
+        build: Callable[[Lane], SendMessage | Cancel | EndExternal],
         refused: type[InterlockError] = ItemEnded,
     ) -> ChangeView:
         def step(lane: Lane) -> Change[ChangeView]:
@@ -541,10 +553,10 @@ class GitLanes:
             lane.require(command.item)
             now_us, timed = self._timed(lane)
             decision, after = lane.decide(timed, [command], now_us, self._timing)
-            moved: Moved = decision.answers[0]
+            moved: CommandAnswer = decision.answers[0]
             if not moved.changed:
-                raise refused(moved.refusal, moved.hint or "See git log of the lane.")
-            if isinstance(command, Tell):
+                raise refused(moved.refusal, moved.hint or "See git log of the lane.", moved.cures)
+            if isinstance(command, SendMessage):
                 after = replace(after, queue=replace(after.queue, last_ticket=command.ticket))
             view = ChangeView(
                 item=ItemView(decision.after[command.item]), promoted=moved.promoted, n=moved.n or None
@@ -566,12 +578,14 @@ class GitLanes:
         by: str = "",
         run: int | None = None,
     ) -> GateView:
-        """Open or shut a lane. While it is shut, nothing starts there but items of exempt types; a run of
-        another type is asked to stop, and its item is offered again when the gate opens.
+        """Open or shut a lane.
 
-        A gate opens only while every other lane of its series is shut and no run goes on there, and for the
-        run that the series has now, or with `run` only for that one. Otherwise it is shut, and `waits_for`
-        says why. Once that run has ended the lane is shut, even if nobody shuts it.
+        While it is shut, only items of exempt types start there. A run of another type is asked to stop. Its
+        item is queued again and can be claimed when the gate opens.
+
+        A gate opens only while every other lane of its series is shut and has no active run. It opens for the
+        current run of the series, or with `run` only for that run. Otherwise it is shut, and `waits_for` says
+        why. Once that run has ended, the lane counts as shut.
         """
         name, gate = gated_lane(lane), checked_gate(lane, series, open, exempt, run)
         command = SetGate(lane=name, gate=gate, why=given_reason(why), by=signed(by))
@@ -579,7 +593,7 @@ class GitLanes:
         def step(lane: Lane) -> Change[GateSet]:
             if not open:
                 return self._gate(lane, command)
-            series = self.remote.beside(lane.ref_id, gate.series)
+            series = self.remote.look_with(lane.ref_id, gate.series)
             held = series.owner.run if isinstance(series, Lane) else None
             if held is None or run not in (None, held.run):
                 change = self._gate(lane, replace_record(command, gate=gate._replace(open=False)))
@@ -592,7 +606,7 @@ class GitLanes:
         return gate_view(made.lane, made.gate, made.run, made.waits_for)
 
     def remove_gate(self, lane: str, *, why: str, by: str = "") -> bool:
-        """Let a lane go on without a gate. False if it had none."""
+        """Remove the gate of a lane. False if it had none."""
         name = gated_lane(lane)
         command = SetGate(lane=name, gate=None, why=given_reason(why), by=signed(by))
 
@@ -602,13 +616,13 @@ class GitLanes:
     def _gate(self, lane: Lane, command: SetGate, series: Lane | None = None) -> Change[GateSet]:
         """The lane with another gate, which opens for the run of this series.
 
-        Whoever opens one moves the owner's ref of the series, as does whoever starts a run: so two of them
-        who both found the other lanes shut do not both succeed. The series was read before those.
+        Opening a gate moves the owner's ref of the series, and so does starting a run. So if two processes
+        both find the other lanes shut, only one succeeds. The series was read before those lanes.
         """
         seen, busy = lane, None
-        if series is not None:  # what is open for an earlier run of the series is shut
+        if series is not None:  # a gate that is open for an earlier run of the series is shut
             seen = lane.gated_by(series)
-            busy = self._busy(seen, series)
+            busy = self._other_busy_lane(seen, series)
         now_us, timed = self._timed(seen)
         decision, after = seen.decide(timed, [command], now_us, self._timing, busy_gate=busy)
         made: GateSet = decision.answers[0]
@@ -620,9 +634,9 @@ class GitLanes:
         lines = event_lines(decision.events)
         return Change(after=after, answer=made, lines=lines, series=series if opened else None)
 
-    def _busy(self, lane: Lane, series: Lane) -> str | None:
-        """Another lane of the series that is open, or where a run goes on; None if this one is open already.
-        A lane that cannot be read counts as held."""
+    def _other_busy_lane(self, lane: Lane, series: Lane) -> str | None:
+        """Another lane of the series that is open or has an active run; None if this lane is already open. An
+        unreadable lane counts as held."""
         gate = lane.queue.gate
         if gate is not None and gate.open and gate.series == series.name:
             return None
@@ -641,19 +655,24 @@ class GitLanes:
                 return other.name
         return None
 
-    def gates(self, *, series: str | None = None, limit: int = 100) -> list[GateView]:
-        """Gates in the order of their lanes, as they are for their series now; with `series` those of one."""
+    def gates(
+        self, *, series: str | None = None, lane: str | None = None, limit: int = 100
+    ) -> list[GateView]:
+        """Gates by lane, in the state that their series gives them; with `series`, only its gates, and with
+        `lane` only the gate of that lane."""
         names.check_whole("limit", limit, 1, names.BATCH_MAX)
-        return self.at_once().gates(series=series, limit=limit)
+        return self.at_once().gates(series=series, lane=lane, limit=limit)
 
-    def at_once(self) -> LanesAtOnce:
-        """All lanes of this moment: for whoever reads many, one fetch instead of one for each."""
-        return LanesAtOnce(self.remote.read_all())
+    def at_once(self) -> LanesSnapshot:
+        """A snapshot of all lanes: one fetch instead of one for each lane."""
+        return LanesSnapshot(self.remote.read_all())
 
-    def lanes(self, *, prefix: str = "", limit: int = 100) -> list[LaneView]:
-        """Lanes that are held or have a line, and unreadable lanes, which count as held."""
-        names.check_whole("limit", limit, 1, names.BATCH_MAX)
-        beginning = names.folded_lane(names.check_text("prefix", prefix, names.NAME_MAX_CHARS))
+    def lanes(
+        self, *, prefix: str = "", after: str = "", number: int | None = None, limit: int = 100
+    ) -> list[LaneView]:
+        """Lanes that are held or have a line, and unreadable lanes, which count as held. By name; with
+        `number`, those of the issues and pull requests with this number."""
+        query = lane_query(prefix, after, number, limit, names.BATCH_MAX)
         views = []
         for lane in with_gates(self.remote.read_all()):
             if isinstance(lane, UnreadableLane):
@@ -663,7 +682,8 @@ class GitLanes:
             if lane.holder is not None or lane.line:
                 mode = self._mode(lane)
                 views.append(_lane_view(lane.name, lane.holder, lane.line, gate=gate_of(lane), mode=mode))
-        return [view for view in views if view.lane.startswith(beginning)][:limit]
+        found = (view for view in views if query.fits(view.lane))
+        return sorted(found, key=lambda view: view.lane)[: query.limit]
 
     def _mode(self, lane: Lane) -> Mode:
         project = lane.holder.spec.project if lane.holder is not None else ""
@@ -677,48 +697,55 @@ class GitLanes:
         return [*self.remote.modes]
 
     def set_mode(self, *, scope: str, value: str, mode: str, by: str = "") -> None:
-        """Enforce or observe the lanes of a project or prefix. It counts for what arrives from then on."""
+        """Enforce or observe the lanes of a project or prefix. The mode applies to later arrivals."""
         rule = checked_mode(scope, value, mode)
         who = signed(by)
         signature = f" by {who}" if who else ""
         self.remote.set_mode(rule, (f"{rule.scope} {rule.value}: {rule.mode}{signature}",))
 
     def on_lane(self, lane: str) -> list[ItemView]:
-        """The unfinished items of a lane with their payloads, its owner first, then its line."""
+        """The unfinished items of a lane with their payloads: its owner, then its line."""
         name = names.lane_key(lane)
         found = self.remote.read(self.remote.ref_id(name), name)
         self._ages_us(found)
         return items_on(found)
 
     def recent_runs(
-        self, *, lane: str | None = None, worker: str = "", limit: int = 1_000
+        self,
+        *,
+        lane: str | None = None,
+        agent: str | None = None,
+        worker: str = "",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 1_000,
     ) -> list[RecentRunView]:
-        """Runs that hold lanes, and the last 20 that ended on each, on one lane or of workers whose names
-        begin with a text; the newest first."""
-        names.check_whole("limit", limit, 1, 10_000)
-        names.check_text("worker", worker, names.NAME_MAX_CHARS)
-        if lane:
-            key = names.lane_key(lane)
-            read: Sequence[Lane | UnreadableLane] = [self.remote.look(self.remote.ref_id(key))]
+        """Runs that hold lanes, and the last 20 that ended on each lane, newest first. They can be limited to
+        one lane, an agent, a prefix of worker names, or a window of time."""
+        query = run_query(lane, agent, worker, since, until, limit)
+        if query.lane is not None:
+            read: Sequence[Lane | UnreadableLane] = [self.remote.look(self.remote.ref_id(query.lane))]
         else:
             read = self.remote.read_all()
         runs = [run for lane in read if isinstance(lane, Lane) for run in lane.recent_runs()]
-        runs = [run for run in runs if (run.worker or "").startswith(worker)]
-        return [recent_run_view(run) for run in sorted(runs, key=_lately, reverse=True)[:limit]]
+        found = sorted(filter(query.fits, runs), key=_recency, reverse=True)
+        return [recent_run_view(run) for run in found[:limit]]
 
     def why(self, item: int) -> WhyView:
-        """What an item waits for, and what will move it, by the deadlines that hold on this machine."""
-        return why_view(self._explain(self.remote.read(self.remote.find(item)), item))
+        """What an item waits for and what will unblock it, by the deadlines of this machine."""
+        explained = self._explain(self.remote.read(self.remote.find(item)), item)
+        cures = tuple(cure for cure in explained.cures if cure.operation in _CURES)
+        return why_view(replace_record(explained, cures=cures))
 
     def hindered(self, item: int) -> str | None:
-        """Why nobody may start an item that is ready: its lane's gate. Git stores no limits of agents."""
+        """Why no agent may start a ready item: its lane's gate. Git stores no agent limits."""
         lane = self.remote.read(self.remote.find(item))
         return None if lane.queue.gate is None else self._explain(lane, item).hindered
 
     def _explain(self, lane: Lane, item: int) -> Explanation:
         series = Series()
         if lane.queue.gate is not None:
-            beside = self.remote.beside(lane.ref_id, lane.queue.gate.series)
+            beside = self.remote.look_with(lane.ref_id, lane.queue.gate.series)
             lane = lane.gated_by(beside)
             if isinstance(beside, Lane):
                 series = series_of(beside.holder, beside.line[:AHEAD_MAX], beside.queue.payloads)
@@ -739,13 +766,13 @@ class GitLanes:
         return explain(predict(found, facts))
 
     def mend(self, lane: str, *, why: str, by: str = "") -> LaneView:
-        """Rebuild a lane that cannot be read from the last readable state in its history."""
+        """Rebuild an unreadable lane from the last readable state in its history."""
         name, now_us = names.lane_key(lane), self._now()
-        after = mended(self.remote, name, given_reason(why), signed(by), now_us, self._timing)
+        after = repaired(self.remote, name, given_reason(why), signed(by), now_us, self._timing)
         return _lane_view(name, after.holder, after.line)
 
     def doctor(self) -> list[CheckView]:
-        """Check that every lane can be read and that its chains of commits do not grow without end."""
+        """Check that every lane is readable and that its chains of commits do not grow without limit."""
         lanes = self.remote.read_all()
         unreadable = [lane.error.sentence for lane in lanes if isinstance(lane, UnreadableLane)]
         long = [
@@ -776,11 +803,11 @@ class GitLanes:
         ]
 
     def close(self) -> None:
-        """Pack loose objects. Nothing is kept open between calls."""
+        """Pack loose objects. No connection stays open between calls."""
         self.remote.close()
 
     def _timed(self, lane: Lane) -> tuple[int, dict[ItemId, Item]]:
-        """The time, and the lane's items with the deadlines that hold on this machine."""
+        """The time, and the lane's items with the deadlines of this machine."""
         now_us = self._now()
         deadlines = Deadlines(
             ages_us=self._ages_us(lane),
@@ -796,7 +823,7 @@ class GitLanes:
 
 
 def _digest(handle: str) -> str:
-    """What everybody may know of a handle."""
+    """The public digest of a handle."""
     return sha256(handle.encode()).hexdigest()
 
 
@@ -812,8 +839,8 @@ def _check(name: str, promise: str, broken: Sequence[str], mend: str) -> CheckVi
     return CheckView(name=name, ok=not broken, detail=detail, mend=mend if broken else "")
 
 
-def _lately(run: RecentRun) -> tuple[int, int]:
-    """Numbers of runs grow on each lane only: what ended last comes first, and what goes on before that."""
+def _recency(run: RecentRun) -> tuple[int, int]:
+    """The sort key of recent runs: active ones first, then by their ends. Run numbers order only one lane."""
     return run.ended_us or sys.maxsize, run.run
 
 
@@ -823,7 +850,7 @@ def _holder(handle: str) -> Holder:
 
 
 def _refusal(lane: Lane, handle: str) -> RunView | None:
-    """None if this handle is that of the run in the owner document; equality, nothing else."""
+    """None if this is exactly the handle of the run in the owner document; else the refusal."""
     run, item, _ = read_handle(handle)
     mine = lane.handle_of(run, item)
     if mine is not None:
@@ -836,7 +863,7 @@ def _refusal(lane: Lane, handle: str) -> RunView | None:
 
 
 def _worth_a_commit(before: Item, after: Item) -> bool:
-    """False for a renewal that came early and changes neither the read mark nor the grace."""
+    """False for an early renewal that changes neither the read mark nor the grace."""
     old, new = before.state, after.state
     early = True  # an external run has no lease to renew
     if new.run_lease_s is not None:
@@ -868,4 +895,5 @@ def _lane_view(
         line=tuple(i.id for i in line[:LINE_SHOWN]),
         unreadable=unreadable,
         gate=gate,
+        waiting_since=maybe_moment(min((i.spec.created_us for i in line[:LINE_SHOWN]), default=None)),
     )

@@ -1,1 +1,1 @@
-"""The service of a server, over HTTP: the same interface as on a database."""
+"""The service of a server over HTTP, with the same interface as on a database."""

@@ -1,1 +1,1 @@
-"""Series of issues on GitHub: of each, one issue at a time is assigned."""
+"""Series of issues on GitHub: one issue of each is assigned at a time."""

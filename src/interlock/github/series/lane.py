@@ -1,7 +1,6 @@
-"""The lane of a series on any store: who has it, who is in line, and the writes that change it.
+"""The lane of a series on any store: its owner, its queue, and the writes that change it.
 
-Each write is refused, or changes nothing, if somebody else was faster: then it is a conflict, and the caller
-looks again.
+If another process was faster, a write is refused or changes nothing, and the caller reads again.
 """
 
 from __future__ import annotations
@@ -13,40 +12,40 @@ from typing import Any, Protocol, TypeVar
 from interlock.core.errors import ItemEnded, LeaseLost, UnreadableState
 from interlock.core.model import OUR_BOT, NewItem, Policy, RetryLane
 from interlock.core.record import Record
-from interlock.core.series.deciding import Add, End, Gate, Start, Withdraw
-from interlock.core.series.standing import Placed, Stopped
+from interlock.core.series.decision import Add, EndRun, SetMemberGate, Start, Withdraw
+from interlock.core.series.snapshot import LanePlacement, Stopped
 from interlock.core.states import TERMINAL
-from interlock.github.hosted import SERIES_TYPE
+from interlock.github.hosted_agents import SERIES_TYPE
 from interlock.service.contract import (
     AddView,
     ChangeView,
     GateView,
     LeaseView,
 )
-from interlock.service.itemview import ItemView
+from interlock.service.item_view import ItemView
 
-#: The type of the items that stand for assignments, and the only agent that may start them.
+#: The type of items for assignments, and the only agent that may start them.
 TYPE, AGENT = SERIES_TYPE, "interlock-series"
-#: Who did it, in the history; and how a reason begins when we take an item out of the line.
+#: The actor in the history, and the prefix of the reason for removing an item from the queue.
 BY, WITHDRAWN = "series", "series: "
 LINE_MAX = 1_000
-#: How often an issue's item may have ended before, within the time that keys are kept.
+#: The most ended items of an issue within the retention of keys.
 _EPISODES_MAX = 200
 
 
 T = TypeVar("T")
 
 
-class Reading(Protocol):
-    """Lanes of one moment."""
+class LaneReading(Protocol):
+    """The lanes at one moment."""
 
     def on_lane(self, lane: str) -> list[ItemView]: ...
 
     def gates(self, *, series: str | None = None, limit: int = 100) -> list[GateView]: ...
 
 
-class Lanes(Reading, Protocol):
-    """What a series needs of a store."""
+class Lanes(LaneReading, Protocol):
+    """The operations of a store that a series needs."""
 
     def add(self, items: Sequence[NewItem]) -> list[AddView]: ...
 
@@ -73,14 +72,14 @@ class Lanes(Reading, Protocol):
     def remove_gate(self, lane: str, *, why: str, by: str = "") -> bool: ...
 
 
-class Gates(Record):
+class SeriesGates(Record):
     """The gates of a series' issues."""
 
     open: Mapping[int, bool]
     busy: frozenset[int]
 
 
-NO_GATES = Gates(open={}, busy=frozenset())
+NO_GATES = SeriesGates(open={}, busy=frozenset())
 
 
 class SeriesLane:
@@ -95,15 +94,15 @@ class SeriesLane:
         exempt: Sequence[str] = (),
         mend: Callable[..., object] | None = None,
     ) -> None:
-        """`repository` is what its lanes are called by. `mend` makes a lane readable again."""
+        """`repository` is the repository's name in lanes. `mend` repairs an unreadable lane."""
         self._lanes, self._repository, self._exempt = lanes, repository, tuple(exempt)
         self._mend = mend
         self.series, self.name = series, lane_of(repository, series)
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def placed(self, reading: Reading | None = None) -> tuple[Placed, ...]:
-        """The owner first, then the line; by what was read before, if that is given."""
+    def placed(self, reading: LaneReading | None = None) -> tuple[LanePlacement, ...]:
+        """The owner, then the queue; from an earlier reading, if one is given."""
         try:
             found = (reading or self._lanes).on_lane(self.name)
         except UnreadableState:
@@ -111,21 +110,21 @@ class SeriesLane:
         return tuple(self._placed(item) for item in found if item.type == TYPE)
 
     def _readable(self, lane: str, work: Callable[[], T]) -> T:
-        """Work on a lane. One that cannot be read counts as held until it is mended."""
+        """Work on a lane. An unreadable lane counts as held until it is repaired."""
         try:
             return work()
         except UnreadableState:
             if self._mend is None:
                 raise
-            self._mend(lane, why="a series is kept by its live issues", by=BY)
+            self._mend(lane, why="rebuilt from the open issues of the series", by=BY)
             return work()
 
-    def _placed(self, item: ItemView) -> Placed:
+    def _placed(self, item: ItemView) -> LanePlacement:
         stopped = Stopped.NO
         if item.cancel_requested and item.run is not None:
             ours = (item.cancel_reason or "").startswith(WITHDRAWN)
             stopped = Stopped.WITHDRAWN if ours else Stopped.BY_OPERATOR
-        return Placed(
+        return LanePlacement(
             item=item.id,
             number=_number(item),
             position=item.position or 0,
@@ -134,15 +133,15 @@ class SeriesLane:
         )
 
     def run(self) -> int | None:
-        """The run of the active issue, read anew."""
+        """The run of the active issue, read now."""
         placed = self.placed()
         return placed[0].run if placed else None
 
-    def gates(self, reading: Reading | None = None) -> Gates:
+    def gates(self, reading: LaneReading | None = None) -> SeriesGates:
         views = (reading or self._lanes).gates(series=self.name, limit=LINE_MAX)
-        ours = f"issue:{self._repository}#"  # an operator may have given the series other lanes
+        ours = f"issue:{self._repository}#"  # an operator may have added other lanes to the series
         found = {_number_of(view.lane): view for view in views if view.lane.lower().startswith(ours)}
-        return Gates(
+        return SeriesGates(
             open={number: view.open for number, view in found.items()},
             busy=frozenset(number for number, view in found.items() if view.run is not None),
         )
@@ -150,9 +149,9 @@ class SeriesLane:
     # -- writing ----------------------------------------------------------------------------------
 
     def add(self, steps: Sequence[Add]) -> None:
-        """Put issues in line, each once however many do so at the same time.
+        """Queue issues, each once even if several processes do so at the same time.
 
-        An item's key names the item of the same issue that ended before it, so all who add find the same one.
+        An item's key names the previous ended item of the same issue, so all processes use the same key.
         """
         left = {step.number: (step, 0) for step in steps}
         for _ in range(_EPISODES_MAX):
@@ -192,14 +191,14 @@ class SeriesLane:
         return True
 
     def start(self, step: Start) -> int | None:
-        """The new run; None if somebody else was faster."""
+        """The new run; None if another process was faster."""
         try:
             found = self._lanes.next(AGENT, item=step.item, external=True)
         except ItemEnded:
             return None
         return found[0].fence if found else None
 
-    def end(self, step: End) -> bool:
+    def end(self, step: EndRun) -> bool:
         try:
             outcome = "done" if step.completed else "yield" if step.yields else "cancel"
             self._lanes.end_external(step.item, step.run, outcome, why=step.why, by=BY)
@@ -207,10 +206,10 @@ class SeriesLane:
             return False
         return True
 
-    def gate(self, step: Gate, run: int | None) -> bool:
-        """Move a gate; false if it stays shut because work of another issue still goes on.
+    def gate(self, step: SetMemberGate, run: int | None) -> bool:
+        """Move a gate; false if it stays shut because work of another issue still runs.
 
-        A lane opens only while the series has the run by which that was decided.
+        A lane opens only while the series still has the run of that decision.
         """
         lane, is_open = f"issue:{self._repository}#{step.number}", step.open
 
@@ -235,6 +234,6 @@ def _number_of(lane: str) -> int:
 
 
 def _number(item: ItemView) -> int:
-    """The issue of an item; 0, which no issue has, if somebody else made it."""
+    """The issue of an item; 0, which no issue has, if another client made it."""
     number = (item.payload or {}).get("issue_number")
     return number if isinstance(number, int) else 0

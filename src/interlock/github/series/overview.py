@@ -1,138 +1,144 @@
-"""How the series of a repository stand, and what was counted, by the store alone: GitHub is not asked."""
+"""The status and metrics of a repository's series, from the store alone. GitHub is not called."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 from interlock.core.errors import UnreadableState
 from interlock.core.series import document
-from interlock.core.series.standing import Mode
-from interlock.github.series.cycle import Rules, assigning
-from interlock.github.series.lane import Lanes, Reading, SeriesLane, lane_of
-from interlock.github.series.notebook import (
+from interlock.core.series.snapshot import RolloutStage
+from interlock.github.series.context import SeriesStore
+from interlock.github.series.lane import LaneReading, SeriesLane, lane_of
+from interlock.github.series.options import SeriesRules, assigning
+from interlock.github.series.series_note import (
     COUNTED,
-    Page,
+    NoteData,
     counts_of,
     looks_of,
+    note_data,
     numbers_of,
-    page_of,
     problems_of,
 )
 from interlock.service.series import SeriesView, Waiting
-from interlock.store.series_port import SeriesNotes
+from interlock.store.series_notes import SeriesNotes
 
 NOTES_MAX = 1_000
+#: How the lanes of series begin.
+LANES = "series:"
 
 
 class Overview:
     """The series of one repository, on one store."""
 
-    def __init__(
-        self,
-        lanes: Lanes,
-        notes: SeriesNotes,
-        repository: str,
-        lane_name: str,
-        rules: Rules,
-        *,
-        at_once: Callable[[], Reading] | None = None,
-        counts: Callable[[], Callable[[str], Mapping[str, int]]] | None = None,
-    ) -> None:
-        """`at_once` reads all lanes, where each is a request of its own; `counts` what the store counted."""
-        self._lanes, self._notes, self._repository = lanes, notes, repository
-        self._lane_name, self._rules, self._at_once, self._counts = lane_name, rules, at_once, counts
-
-    def named(self, text: str) -> str:
-        """A series as people write it, by its name."""
-        return self._rules.titles.named(text)
+    def __init__(self, store: SeriesStore, repository: str, lane_name: str, rules: SeriesRules) -> None:
+        self._store, self._repository, self._lane_name, self._rules = store, repository, lane_name, rules
 
     def status(self, only: Iterable[str] = ()) -> list[SeriesView]:
-        """How the series stand, by the store alone: GitHub is not asked."""
+        """The status of the series, from the store alone. GitHub is not called."""
         wanted = set(only)
-        pages = {name: page for name, page in self.pages().items() if not wanted or name in wanted}
-        reading = self._lanes if self._at_once is None or not pages else self._at_once()
-        return [self._view(name, page, reading) for name, page in pages.items()]
+        notes = {name: data for name, data in self.notes().items() if not wanted or name in wanted}
+        if not notes:
+            return []
+        reading = self._store.reading()
+        return [self._view(name, data, reading) for name, data in notes.items()]
 
     def metrics(self) -> dict[str, Any]:
-        """Counts of each series and of all, since the first contact and of the last cycle."""
-        pages = self.pages()
-        if self._counts is not None and pages:
-            self._add_counts(pages, self._counts())
+        """The counts of each series and of all, since the first contact and for the last cycle."""
+        notes = self.notes()
+        if self._store.at_once is not None and notes:
+            counted = self._store.at_once()
+            for series, data in notes.items():
+                more, ours = counted.counts(lane_of(self._lane_name, series)), counts_of(data)
+                data["counts"] = {name: ours[name] + more.get(name, 0) for name in COUNTED}
         total: Counter[str] = Counter()
         last: Counter[str] = Counter()
-        for page in pages.values():
-            total.update(counts_of(page))
-            last.update(counts_of(page, "cycle"))
+        for data in notes.values():
+            total.update(counts_of(data))
+            last.update(counts_of(data, "cycle"))
         return {
             **{name: total[name] for name in COUNTED},
             "last_cycle": {name: last[name] for name in COUNTED},
             "series": {
-                name: {**counts_of(page), "last_cycle": counts_of(page, "cycle")}
-                for name, page in pages.items()
+                name: {**counts_of(data), "last_cycle": counts_of(data, "cycle")}
+                for name, data in notes.items()
             },
             "repository": self._repository,
             "updated_at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
             "version": document.VERSION,
         }
 
-    def pages(self) -> dict[str, Page]:
-        """What is noted about each series that somebody has begun with."""
+    def notes(self) -> dict[str, NoteData]:
+        """The notes of all series that were reconciled at least once."""
         prefix = lane_of(self._lane_name, "")
-        found: dict[str, Page] = {}
+        found: dict[str, NoteData] = {}
         after = prefix
-        while notes := [n for n in self._notes.notes(after, NOTES_MAX) if n.lane.startswith(prefix)]:
-            found |= {note.lane.removeprefix(prefix): page_of(note) for note in notes}
+        while notes := [n for n in self._store.notes.notes(after, NOTES_MAX) if n.lane.startswith(prefix)]:
+            found |= {note.lane.removeprefix(prefix): note_data(note) for note in notes}
             if len(notes) < NOTES_MAX:
                 break
             after = notes[-1].lane
         return found
 
-    def _view(self, series: str, page: Page, reading: Reading) -> SeriesView:
+    def _view(self, series: str, data: NoteData, reading: LaneReading) -> SeriesView:
         broken = ""
         try:
-            placed = SeriesLane(self._lanes, self._lane_name, series).placed(reading)
+            placed = SeriesLane(self._store.lanes, self._lane_name, series).placed(reading)
         except UnreadableState as error:
-            placed, broken = (), f"{error.sentence} interlock series reconcile mends it."
+            placed, broken = (), f"{error.sentence} The next reconcile repairs it."
         owner = placed[0] if placed else None
         active = owner if owner is not None and owner.run is not None else None
-        looks = looks_of(page)
-        shown = self._rules.choices.mode is not Mode.OBSERVE
+        looks = looks_of(data)
+        shown = self._rules.choices.stage is not RolloutStage.OBSERVE
         state = "unreadable" if broken else "promoted" if owner is not None and shown else "free"
         if active is not None:
             mine = looks.run == active.run and looks.seen
             state = "assigning" if not mine else "assigned" if looks.missing_since_s is None else "unassigned"
-        waiting = [(n, f"waits for {', '.join(why)}") for n, why in numbers_of(page, "waiting").items()]
-        waiting += [(n, "given back") for n in numbers_of(page, "released")]
+        waiting = [(n, f"blocked by {', '.join(why)}") for n, why in numbers_of(data, "waiting").items()]
+        waiting += [(n, "released") for n in numbers_of(data, "released")]
         first = owner if active is None and shown else active
         return SeriesView(
+            repository=self._repository,
             series=series,
             lane=lane_of(self._lane_name, series),
-            mode=self._rules.choices.mode,
+            mode=self._rules.choices.stage,
             prefixes=self._rules.titles.prefixes,
             active_issue=None if first is None else first.number,
             state=state,
-            assignee=None if active is None else self._assignee(page, active.number, state),
+            assignee=None if active is None else self._assignee(data, active.number, state),
             run=None if active is None else active.run,
             queue=tuple(each.number for each in placed if each is not first),
             waiting=tuple(Waiting(number=n, why=why) for n, why in sorted(waiting)),
-            ignored=tuple(Waiting(number=n, why=w) for n, w in sorted(numbers_of(page, "ignored").items())),
-            state_issue=page.get("state_issue"),
-            promotion=page.get("promotion"),
-            problems=(*([broken] if broken else ()), *problems_of(page, time.time())),
-            metrics=counts_of(page),
+            ignored=tuple(Waiting(number=n, why=w) for n, w in sorted(numbers_of(data, "ignored").items())),
+            state_issue=data.get("state_issue"),
+            promotion=data.get("promotion"),
+            problems=(*([broken] if broken else ()), *problems_of(data, time.time())),
+            metrics=counts_of(data),
+            reconciled_at=_moment(data.get("cycle_at")),
+            reconciled=tuple(data.get("cycle_done") or ()),
+            last_cycle=counts_of(data, "cycle"),
         )
 
-    def _assignee(self, page: Page, number: int, state: str) -> str | None:
-        """Who was seen to be assigned; else who will be."""
-        seen = ", ".join(page.get("assigned") or ()) if state == "assigned" else ""
-        return seen or assigning(self._rules, page, number).login or None
+    def _assignee(self, data: NoteData, number: int, state: str) -> str | None:
+        """The last seen assignee; without one, the future assignee."""
+        seen = ", ".join(data.get("assigned") or ()) if state == "assigned" else ""
+        return seen or assigning(self._rules, data, number).login or None
 
-    def _add_counts(self, pages: Mapping[str, Page], counted: Callable[[str], Mapping[str, int]]) -> None:
-        """Add what the store itself has counted."""
-        for series, page in pages.items():
-            more, ours = counted(lane_of(self._lane_name, series)), counts_of(page)
-            page["counts"] = {name: ours[name] + more.get(name, 0) for name in COUNTED}
+
+def _moment(stamp: str | None) -> datetime | None:
+    return None if stamp is None else datetime.fromisoformat(stamp)
+
+
+def repositories_of(notes: SeriesNotes) -> list[str]:
+    """The repositories that have series, by their names in lanes."""
+    found: dict[str, None] = {}
+    after = ""
+    while kept := notes.notes(after, NOTES_MAX):
+        found |= dict.fromkeys(note.lane.removeprefix(LANES).rpartition("/")[0] for note in kept)
+        after = kept[-1].lane
+        if len(kept) < NOTES_MAX:
+            break
+    return [name for name in found if name]
