@@ -1,7 +1,7 @@
-"""`interlock demo`: half a minute of real agent processes on one store, and a check of what happened.
+"""`interlock demo`: half a minute of real agent processes on one store, and a check of the results.
 
-Nothing is faked. The agents are processes of their own, the signals are real, and every number at the end
-comes from the store's events.
+Nothing is faked. The agents are separate processes, the signals are real, and every number at the end comes
+from the store's events.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INTERRUPTED = 130
 
 
 def show(*, seconds: float, url: str | None, keep: bool, as_json: bool, color: bool) -> int:
-    """Play and check all scenes. 0 if every check holds, 1 if one is broken, 130 if it was interrupted."""
+    """Play and check all scenes. Returns 0 if every check holds, 1 if one fails, 130 if interrupted."""
     console = Console(no_color=None if color else True, highlight=False, markup=False, emoji=False)
     with _interrupted_once():
         try:
@@ -47,7 +47,7 @@ def show(*, seconds: float, url: str | None, keep: bool, as_json: bool, color: b
 
 @contextmanager
 def _interrupted_once() -> Iterator[None]:
-    """The first signal that asks for an end interrupts the demo; later ones do not disturb its end."""
+    """The first ending signal interrupts the demo. Later ones are ignored while it cleans up."""
     asked = False
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:

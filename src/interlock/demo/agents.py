@@ -1,14 +1,14 @@
-"""One agent of the demo: a process of its own that takes work from the store and finishes it.
+"""One agent of the demo: a separate process that takes work from the store and finishes it.
 
 It only pretends to work (it waits where a coding agent would think), but the coordination is real: it claims,
 renews, reads its inbox, finishes and fails through `interlock.connect()` like any other program. The item's
-payload says how long an attempt takes and how many attempts fail.
+payload sets how long an attempt takes and how many attempts fail.
 
-Between its steps it checks whether its lease is lost, as a good agent does. After the order `blindly` it does
-not check: a process that was paused cannot know, and the store must refuse it.
+Between its steps it checks whether its lease was lost, as a good agent does. After the order `blindly` it
+does not check: a paused process cannot know, and the store must refuse its writes.
 
-It reports to the demo on standard output, one JSON object a line. A line on standard input, `finish` or
-`blindly`, orders it to finish its run. When standard input ends, the demo is gone and this process ends too.
+It reports to the demo on standard output, one JSON object per line. A line on standard input, `finish` or
+`blindly`, orders it to finish its run. When standard input ends, the demo has ended and this process exits.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ STEPS = ("reading", "coding", "testing", "pushing")
 READING_MAX_S = 0.6
 BRISK_S = 0.2
 NAP_S = 0.1
-#: An agent that wakes from a pause waits this long for an order before it gives up its lost run.
+#: How long an agent waits for an order after a pause before it gives up its lost run.
 AWAKE_S = 0.5
 
 
 class TestsFailed(Exception):
-    """The pretended work failed, as its payload asked."""
+    """The simulated work failed, as its payload requested."""
 
 
 class DemoAgent:
-    """One process under an agent's name. Several may share the name."""
+    """One process with an agent's name. Several processes may share the name."""
 
     def __init__(self, name: str, kind: str, label: str) -> None:
         self._name, self._kind, self._label = name, kind, label
@@ -47,14 +47,14 @@ class DemoAgent:
         self._blindly = False
 
     def listen(self) -> None:
-        """Read orders from standard input until it ends, and this process with it."""
+        """Read orders from standard input. When it ends, this process exits."""
         for line in sys.stdin:
             self._blindly = line.strip() == "blindly"
             self._hurry.set()
         os._exit(0)
 
     def work(self, il: Interlock) -> None:
-        """Take one item after the other until this process is killed."""
+        """Claim and work on one item after another until this process is killed."""
         worker = f"{self._name}-{os.getpid()}"
         report(state="idle")
         while True:
@@ -97,7 +97,7 @@ class DemoAgent:
         report(state="acknowledged", nonce=nonce, **run)
 
     def _spend(self, lease: Lease, span_s: float) -> None:
-        """Pretend to work for a while, or until ordered to finish."""
+        """Simulate work for a while, or until ordered to finish."""
         end_s = time.monotonic() + span_s
         while not self._hurry.wait(min(NAP_S, max(end_s - time.monotonic(), 0))):
             if lease.lost and not self._hurry.wait(AWAKE_S):
@@ -109,7 +109,7 @@ class DemoAgent:
 
 
 def report(**fact: Any) -> None:
-    """Send one line to the demo. If nobody reads it any more, this process has no purpose left."""
+    """Send one line to the demo. Without a reader, this process exits."""
     try:
         sys.stdout.write(json.dumps(fact) + "\n")
         sys.stdout.flush()

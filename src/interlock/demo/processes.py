@@ -1,4 +1,4 @@
-"""The agents' processes as the demo sees them: started, read, killed, stopped, and none left behind."""
+"""The agents' processes from the demo's side: starts, reads, kills and stops them, and leaves none behind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ class AgentProcess:
     """One process, and its last report."""
 
     name: str
-    #: Tells processes of one name apart.
+    #: Distinguishes processes with the same name.
     label: str
     process: subprocess.Popen[str]
     state: str = "starting"
@@ -44,7 +44,7 @@ class AgentProcess:
     def stop(self) -> None:
         """SIGSTOP; returns when the last thread has stopped.
 
-        Until then a thread may still finish its system call, perhaps the one that locks the database.
+        Until then a thread may still complete its system call, such as the one that locks the database.
         """
         self.process.send_signal(signal.SIGSTOP)
         _, status = os.waitpid(self.pid, os.WUNTRACED)
@@ -60,8 +60,8 @@ class AgentProcess:
         assert self.process.stdin is not None
         self.process.stdin.write("blindly\n" if blindly else "finish\n")
 
-    def heard(self, report: Mapping[str, Any]) -> None:
-        """Take over what it reported."""
+    def apply_report(self, report: Mapping[str, Any]) -> None:
+        """Apply its report."""
         if self.state not in ("killed", "stopped"):
             self.state = report["state"]
         self.doing = report.get("doing", "")
@@ -74,26 +74,30 @@ Report = tuple[AgentProcess, dict[str, Any]]
 class Crew:
     """All agents of one demo."""
 
-    def __init__(self, directory: Path, environ: Mapping[str, str], *, cwd: Path | None) -> None:
-        #: One for each row on the screen; a killed agent's successor takes its row.
+    def __init__(
+        self, directory: Path, environ: Mapping[str, str], *, cwd: Path | None, module: str = "agents"
+    ) -> None:
+        """`module` is the one of this room that the processes run."""
+        self._module = f"interlock.demo.{module}"
+        #: One agent for each row on the screen. The successor of a killed agent takes its row.
         self.agents: list[AgentProcess] = []
         self._started: list[AgentProcess] = []
-        #: What the agents write to standard error.
+        #: The agents' standard error.
         self.log = directory / "agents.log"
         self._cwd = cwd
-        # A child must find this very package, wherever it was started.
+        # A child must import this same package, from any directory.
         path = [str(Path(interlock.__file__).resolve().parents[1]), environ.get("PYTHONPATH", "")]
         self._environ = {**environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
         self._readers: list[threading.Thread] = []
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
 
     def start(
-        self, arguments: tuple[str, str, str], *, name: str, label: str, instead: AgentProcess | None = None
+        self, arguments: Sequence[str], *, name: str, label: str, instead: AgentProcess | None = None
     ) -> None:
         """Start a process, in the row of a killed one if `instead` names it."""
         with self.log.open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "interlock.demo.agents", *arguments],
+                [sys.executable, "-m", self._module, *arguments],
                 bufsize=1,
                 text=True,
                 stdin=subprocess.PIPE,
@@ -101,8 +105,8 @@ class Crew:
                 stderr=log,
                 cwd=self._cwd,
                 env=self._environ,
-                # Its own process group keeps Ctrl-C away. Its own session would also keep away the hang-up
-                # with which the system ends a *stopped* process whose parent was killed.
+                # A separate process group blocks Ctrl-C. A separate session would also block the hang-up
+                # signal that ends a *stopped* process whose parent was killed.
                 process_group=0,
             )
         started = AgentProcess(name, label, process)
@@ -117,7 +121,7 @@ class Crew:
     def _read(self, agent: AgentProcess) -> None:
         assert agent.process.stdout is not None
         for line in agent.process.stdout:
-            if line.endswith("\n"):  # a kill may cut the last one
+            if line.endswith("\n"):  # a kill may truncate the last line
                 self._reports.put((agent, json.loads(line)))
 
     def of_run(self, run: int) -> AgentProcess | None:
@@ -125,22 +129,22 @@ class Crew:
         return next((a for a in self.agents if a.run == run), None)
 
     def listen(self, timeout_s: float) -> list[Report]:
-        """The agents' reports, waiting up to `timeout_s` for the first."""
+        """The agents' reports; waits up to `timeout_s` for the first."""
         heard: list[Report] = []
         with suppress(queue.Empty):
             heard.append(self._reports.get(timeout=timeout_s))
             while True:
                 heard.append(self._reports.get_nowait())
         for agent, report in heard:
-            agent.heard(report)
+            agent.apply_report(report)
         return heard
 
-    def fallen(self) -> AgentProcess | None:
-        """An agent that ended although nobody killed it: a defect."""
+    def ended_by_itself(self) -> AgentProcess | None:
+        """An agent that ended without being killed, which is a defect."""
         return next((a for a in self.agents if a.state != "killed" and a.process.poll() is not None), None)
 
     def end(self) -> None:
-        """End every process and wait for it. SIGKILL also ends a stopped one."""
+        """Kill every process and wait for it. SIGKILL also ends a stopped one."""
         for agent in self._started:
             agent.process.kill()
         for agent, reader in zip(self._started, self._readers, strict=True):

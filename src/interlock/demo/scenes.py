@@ -1,9 +1,9 @@
-"""The scenes of the demo, in order. Each adds work, strikes where it must, and waits for the events.
+"""The scenes of the demo, in order. Each adds work, sends signals if needed, and waits for the events.
 
-Spans are in seconds at the usual pace. Where a run must last until something has happened, it has no span and
-the scene orders it to finish, so that it cannot end too early on a slow machine.
+Spans are in seconds at the usual pace. If a run must last until an event, it has no span and the scene orders
+it to finish. So it cannot end too early on a slow machine.
 
-A scene answers a function that concludes, once all events are there, what the scene has shown.
+A scene returns a function that computes, from all events, what the scene has shown.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from interlock.core.model import Policy
 from interlock.demo.agents import STEPS
 from interlock.demo.processes import AgentProcess
 from interlock.demo.stage import LIMITED, Stage
-from interlock.proof.history import ReplayedRun, most_at_once, seconds
+from interlock.proof.checker import ReplayedRun, most_at_once, seconds
 
-#: One process each, and two for the limited one.
+#: The agents with one process each. The limited agent has two.
 AGENTS = ("ada", "bert", "cleo", "dora")
 LIMITED_MAX = 1
 LIMITED_PROCESSES = 2
@@ -58,7 +58,7 @@ def play(stage: Stage) -> list[tuple[str, str, Conclusion]]:
     played = []
     for title, section, scene in scenes:
         played.append((title, section, scene(stage)))
-        stage.rest(0.5)
+        stage.pause(0.5)
     return played
 
 
@@ -73,12 +73,12 @@ def two_agents(stage: Stage) -> Conclusion:
     first = stage.add("#41", title, "Sign-in says 'invalid'.", agent="ada", policy=policy)
     _started(stage, first)
     second = stage.add("#41", title, "bert, please look too.", agent="bert", policy=policy, work=1.4)
-    stage.rest(0.9)
+    stage.pause(0.9)
     stage.narrate("Two more comments for ada: they join the run that is already there.")
     for text in ("It happens with a dot as well.", "Only on the mobile site, it seems."):
         stage.add("#41", "Comment on #41", text, agent="ada", policy=policy)
-        stage.rest(0.4)
-    stage.rest(0.5)
+        stage.pause(0.4)
+    stage.pause(0.5)
     _let_finish(stage, first)
     stage.narrate("ada is done, and in the same transaction the issue is bert's.")
     _completed(stage, second)
@@ -112,9 +112,9 @@ def five_comments(stage: Stage) -> Conclusion:
     for number, text in enumerate(COMMENTS, start=1):
         title = f"Dark mode, comment {number} of {len(COMMENTS)}"
         comments.append(stage.add("#57", title, text, agent="cleo", policy=Policy.SUPERSEDE, work=1.4))
-        stage.rest(0.25)
+        stage.pause(0.25)
     stage.narrate("Each replaces the one before and takes over its message.")
-    stage.rest(0.4)
+    stage.pause(0.4)
     _let_finish(stage, busy)
     _completed(stage, comments[-1])
 
@@ -136,17 +136,17 @@ def five_comments(stage: Stage) -> Conclusion:
 
 
 def kill(stage: Stage) -> Conclusion:
-    stage.begin("kill -9: an agent dies in mid-run", "Somebody takes issue #42 …")
+    stage.begin("kill -9: an agent dies in mid-run", "An agent takes issue #42 …")
     stage.add("#60", "Tidy up the changelog", "Newest first.", agent=LIMITED, work=4.0)
     item = stage.add("#42", "Upload stalls at 99 %", "Every file above 2 GB.")
     run, victim = _in_mid_run(stage, item)
-    blow = stage.kill(victim)
+    sent = stage.kill(victim)
     stage.until(lambda: stage.history.runs[run.number].ended is not None, "the dead agent's lease to run out")
     _taken_over(stage, run)
-    outlived = f"The lock outlived {victim.name} by {stage.outlived_s(blow):.1f} s"
+    outlived = f"The lock outlived {victim.name} by {stage.outlived_s(sent):.1f} s"
     stage.narrate(f"{outlived}; now {_holder(stage, item)} has the issue.")
     stage.start(victim.name, instead=victim)
-    stage.rest(1.2)
+    stage.pause(1.2)
     _let_finish(stage, item)
 
     def conclude() -> tuple[str, dict[str, Any]]:
@@ -155,12 +155,12 @@ def kill(stage: Stage) -> Conclusion:
         facts = {
             "agent": victim.name,
             "lease_s": stage.lease_s,
-            # How long its lock lasted after it was dead.
-            "lock_outlived_s": round(stage.outlived_s(blow), 2),
-            "recovered": stage.history.runs[blow.run].outcome == "lost" and rescue.number != blow.run,
+            # How long its lock lasted after its death.
+            "lock_outlived_s": round(stage.outlived_s(sent), 2),
+            "recovered": stage.history.runs[sent.run].outcome == "lost" and rescue.number != sent.run,
             "recovered_by": stage.shown(rescue.agent),
-            # From the kill to the recorded result of whoever took over.
-            "recovered_after_s": round(seconds(stage.struck(blow), rescue.ended), 2),
+            # From the kill to the recorded result of the next run.
+            "recovered_after_s": round(seconds(stage.signal_event(sent), rescue.ended), 2),
         }
         lock = "lock outlived {agent} by {lock_outlived_s:.1f} s (lease {lease_s:g} s)"
         rescued = "{recovered_by} finished at {recovered_after_s:.1f} s"
@@ -170,7 +170,7 @@ def kill(stage: Stage) -> Conclusion:
 
 
 def zombie(stage: Stage) -> Conclusion:
-    stage.begin("A zombie: paused beyond its lease, then it writes", "Somebody takes the release branch …")
+    stage.begin("A zombie: paused beyond its lease, then it writes", "An agent takes the release branch …")
     stage.add("#62", "Compress the images", "PNG to WebP.", agent=LIMITED, work=4.0)
     item = stage.add("release-2.4", "Back-port the login fix to 2.4", "Cherry-pick, then push.")
     run, sleeper = _in_mid_run(stage, item)
@@ -182,13 +182,13 @@ def zombie(stage: Stage) -> Conclusion:
     stage.stop(sleeper)
     _taken_over(stage, run)
     stage.narrate(f"{_holder(stage, item)} works on it now. {sleeper.name} still believes that it does.")
-    stage.rest(0.8)
+    stage.pause(0.8)
     stage.resume(sleeper)
     stage.until(lambda: "done" in refused(), "the late report to be refused")
     gone = f"REFUSED: {sleeper.name}'s lease is gone, its report changes nothing."
     stage.narrate(f"{gone} {_holder(stage, item)} goes on.", alarm=True)
     stage.until(lambda: sleeper.state == "idle", "the paused agent to notice")
-    stage.rest(1.0)
+    stage.pause(1.0)
     _let_finish(stage, item)
 
     def conclude() -> tuple[str, dict[str, Any]]:
@@ -199,7 +199,7 @@ def zombie(stage: Stage) -> Conclusion:
             "agent": sleeper.name,
             "refused": refused(),
             "taken_over_by": stage.shown(heir.agent),
-            "result_stands_of": stage.shown(winner.agent) if winner else "nobody",
+            "result_stands_of": stage.shown(winner.agent) if winner else "no agent",
         }
 
     return conclude
@@ -217,7 +217,7 @@ def priority(stage: Stage) -> Conclusion:
     second = chore("#61", "Bump the dependencies", "Minor versions only.")
     urgent = chore("#62", "Security: patch the YAML parser", "CVE, fix is upstream.", priority=9)
     stage.narrate("The security fix came last and goes first.")
-    stage.rest(0.8)
+    stage.pause(0.8)
     _let_finish(stage, first)
     _completed(stage, first, second, urgent)
 
@@ -255,7 +255,7 @@ def retry(stage: Stage) -> Conclusion:
 
 
 def most_of_limited(stage: Stage) -> int:
-    """How many runs the limited agent had at once, at most."""
+    """The most runs that the limited agent had at once."""
     return most_at_once(r for r in stage.history.runs.values() if r.agent == stage.agent(LIMITED))
 
 
@@ -273,7 +273,7 @@ def _completed(stage: Stage, *items: int) -> None:
 
 
 def _let_finish(stage: Stage, item: int) -> None:
-    """Order whoever works on an item to finish; if its lease is lost on the way, the next one too."""
+    """Order the run of an item to finish. If it loses its lease meanwhile, order the next run too."""
     ordered: set[int] = set()
 
     def done() -> bool:
@@ -288,7 +288,7 @@ def _let_finish(stage: Stage, item: int) -> None:
 
 
 def _in_mid_run(stage: Stage, item: int) -> tuple[ReplayedRun, AgentProcess]:
-    """Wait until a process is past the first step of the item, and has been seen there."""
+    """Wait until a process has passed the first step of the item, and has been shown there."""
 
     def busy() -> tuple[ReplayedRun, AgentProcess] | None:
         run = stage.history.running(item)
@@ -299,7 +299,7 @@ def _in_mid_run(stage: Stage, item: int) -> tuple[ReplayedRun, AgentProcess]:
     stage.narrate(f"{_holder(stage, item)} has it.")
     while True:
         stage.until(lambda: busy() is not None, "an agent to be in mid-run")
-        stage.rest(0.6)
+        stage.pause(0.6)
         if found := busy():  # a slow machine may lose the lease meanwhile
             return found
 
@@ -314,4 +314,4 @@ def _taken_over(stage: Stage, lost: ReplayedRun) -> None:
 
 def _holder(stage: Stage, item: int) -> str:
     run = stage.history.running(item)
-    return stage.shown(run.agent) if run else "nobody"
+    return stage.shown(run.agent) if run else "no agent"

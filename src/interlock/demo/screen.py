@@ -1,4 +1,4 @@
-"""The demo on a terminal: a headline, lanes, agents and the events as they come; or plain lines elsewhere."""
+"""The demo's output: on a terminal a headline, lanes, agents and live events; elsewhere plain lines."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from interlock.demo.processes import AgentProcess
 from interlock.demo.scenes import PLACES
 from interlock.demo.stage import REMARK, Stage
 from interlock.demo.words import QUIET
-from interlock.proof.history import Line
-from interlock.service.itemview import ItemView
+from interlock.proof.checker import LoggedEvent
+from interlock.service.item_view import ItemView
 
 #: A smaller terminal gets plain lines.
 WIDTH_MIN, HEIGHT_MIN = 72, 22
@@ -44,22 +44,22 @@ _STATES = {
 
 
 class Silent:
-    """Shows nothing: only the JSON at the end is wanted."""
+    """Shows nothing, because only the JSON at the end is wanted."""
 
-    def event(self, stage: Stage, line: Line) -> None:
-        """An event of the store."""
+    def event(self, stage: Stage, line: LoggedEvent) -> None:
+        """Show an event of the store."""
         style, text = words.sentence(stage, line)
         self.line(stage, f"  {text}", style)
 
     def line(self, stage: Stage, text: str, style: str) -> None:
-        """The demo itself speaks: of a new scene, of what it does, or a remark."""
+        """Show a line from the demo itself: a new scene, an action, or a remark."""
 
     def refresh(self, stage: Stage) -> None:
-        """Time has passed."""
+        """Redraw after time has passed."""
 
 
 class Lines(Silent):
-    """One line for each thing, with the seconds since the start: for files, pipes and small terminals."""
+    """One line for each event, with the seconds since the start: for files, pipes and small terminals."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -70,16 +70,16 @@ class Lines(Silent):
 
 
 class Picture(Silent):
-    """The whole terminal, drawn some times a second. Remarks are in its headline."""
+    """The whole terminal, drawn several times a second. Remarks are in its headline."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
         self._lines: deque[Text] = deque(maxlen=_LINES_KEPT)
         self._drawn_s = 0.0
-        #: How far the store's clock is ahead of ours; the greatest value seen is the most exact.
+        #: How far the store's clock is ahead of ours. The greatest observed value is the most accurate.
         self._ahead_s = float("-inf")
 
-    def event(self, stage: Stage, line: Line) -> None:
+    def event(self, stage: Stage, line: LoggedEvent) -> None:
         self._ahead_s = max(self._ahead_s, line.at_us / 1e6 - time.time())
         super().event(stage, line)
 
@@ -135,7 +135,7 @@ class Picture(Silent):
 
 @contextmanager
 def open_screen(console: Console, *, silent: bool) -> Iterator[Silent]:
-    """The picture where it fits, lines elsewhere, nothing where only JSON is wanted."""
+    """The picture if it fits, else lines; nothing if only JSON is wanted."""
     small = console.width < WIDTH_MIN or console.height < HEIGHT_MIN
     if silent:
         yield Silent()
@@ -188,7 +188,7 @@ def _one_line(text: Text) -> Text:
 
 
 def _last(stage: Stage, items: list[ItemView]) -> Text:
-    """What a free lane remembers: who comes back to it, or who had it last."""
+    """The note on a free lane: the item that returns to it, or its last holder."""
     if parked := [i for i in items if i.status == "waiting"]:
         return Text(f"{stage.shown(parked[0].agent)} retries", style="blue")
     ids = {item.id for item in items}

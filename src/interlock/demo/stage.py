@@ -1,7 +1,7 @@
-"""The stage of the demo: a store, the agents' processes, and the wait for what the store's events report.
+"""The stage of the demo: a store, the agents' processes, and waits for conditions on the store's events.
 
 One thread does everything in turns: it reads the agents' reports and the store's events, sweeps and draws.
-Scenes wait for conditions on the events and never for a fixed time, so a slow machine only makes the demo
+Scenes wait for conditions on the events and never for a fixed time, so on a slow machine the demo only takes
 longer.
 """
 
@@ -24,20 +24,20 @@ from interlock import app, settings
 from interlock.core.errors import InterlockError, InvalidInput, StoreBusy
 from interlock.core.model import NewItem, Policy
 from interlock.demo.processes import AgentProcess, Crew
-from interlock.proof.history import History, Line, seconds
+from interlock.proof.checker import History, LoggedEvent, seconds
 from interlock.service.contract import ItemFilter, Service
-from interlock.service.itemview import ItemView
+from interlock.service.item_view import ItemView
 from interlock.settings import Settings
 
 if TYPE_CHECKING:
     from interlock.demo.screen import Silent
 
-#: The style of a remark, which only explains.
+#: The style of remarks, which explain the events.
 REMARK = "italic"
-#: The agent that may have one run at a time although it has two processes; it takes only chores.
+#: The agent that is limited to one run at a time although it has two processes. It takes only chores.
 LIMITED = "emil"
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-#: Longer than any demo: such a run ends when its scene orders it to finish.
+#: Longer than any demo: a run of this span ends when its scene orders it to finish.
 ENDLESS = 900.0
 SECONDS = 30.0
 SECONDS_MIN, SECONDS_MAX = 10.0, 300.0
@@ -50,14 +50,14 @@ _ITEMS_MAX = 1_000
 
 
 class DemoStuck(InterlockError):
-    """The demo waited for something that never came."""
+    """The demo timed out waiting for a condition."""
 
     code = "demo_stuck"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blow:
-    """A signal that hit an agent in mid-run. The message sent next gives its time on the store's clock."""
+class SentSignal:
+    """A signal to an agent in mid-run. The next message gives its time on the store's clock."""
 
     item: int
     run: int
@@ -66,13 +66,13 @@ class Blow:
 
 @contextmanager
 def open_stage(*, length_s: float, url: str | None, keep: bool, screen: Silent) -> Iterator[Stage]:
-    """A stage on an open store. Afterwards neither a process nor a temporary file is left."""
+    """A stage on an open store. It leaves no processes and no temporary files behind."""
     if not SECONDS_MIN <= length_s <= SECONDS_MAX:
         raise InvalidInput(
             f"The demo cannot take {length_s:g} s.", f"Use {SECONDS_MIN:g} to {SECONDS_MAX:g}."
         )
     with ExitStack() as cleanup:
-        # A signal must not cut the clean-up short: blocked first, unblocked last.
+        # Signals must not interrupt the clean-up: they are blocked first and unblocked last.
         cleanup.callback(signal.pthread_sigmask, signal.SIG_UNBLOCK, ENDING_SIGNALS)
         directory = Path(tempfile.mkdtemp(prefix="interlock-demo-")).resolve()
         if url is not None or not keep:
@@ -87,21 +87,21 @@ def open_stage(*, length_s: float, url: str | None, keep: bool, screen: Silent) 
 
 
 class Stage:
-    """Where the scenes are played: it acts on the store and the agents, and keeps what it did and saw."""
+    """Plays the scenes: it acts on the store and the agents, and records its actions and the events."""
 
     def __init__(self, pace: float, url: str | None, directory: Path, screen: Silent, *, keep: bool) -> None:
         token = uuid.uuid4().hex[:4]
         self.pace = pace
         self.lease_s = max(2.0 * pace, LEASE_MIN_S)
         self.project = f"demo-{token}"
-        # In a shared store, names of its own keep the demo's agents and lanes apart from others'.
+        # In a shared store, unique names separate the demo's agents and lanes from others.
         self._suffix = f"-{token}" if url else ""
         self._repository = f"acme/app{self._suffix}"
         self.url = url or f"sqlite:///{directory}/interlock.db"
         #: Whether the store is the demo's own and outlives it.
         self.kept = keep and url is None
         environ = _environ(self.url, pace, self.lease_s)
-        # The configuration of the current directory must not change a store of the demo's own.
+        # The configuration of the current directory must not affect the demo's own store.
         cwd = None if url else directory
         self._settings: Settings = settings.load(environ=environ, directory=cwd)
         self.service: Service = app.open_service(settings=self._settings)
@@ -111,23 +111,23 @@ class Stage:
         self.scene, self.scenes = 0, 0
         newest = self.service.events(limit=1, newest=True)
         self._cursor = newest[-1].seq if newest else 0
-        #: The demo's events, and what they amount to.
-        self.lines: list[Line] = []
+        #: The demo's events, and the history replayed from them.
+        self.lines: list[LoggedEvent] = []
         self.history = History([])
         self.items: dict[int, ItemView] = {}
-        #: Texts that some run must read: of arrivals and messages.
+        #: The texts of arrivals and messages, which some run must read.
         self.inputs: list[str] = []
-        #: Results that agents offered, and those whose recording was acknowledged: nonce to run.
+        #: The results that agents reported, and those that the store acknowledged: nonce to run.
         self.offered: dict[str, int] = {}
         self.acknowledged: dict[str, int] = {}
-        self.blows: list[Blow] = []
-        #: From the beginning of a sweep to the end of the next one, at most.
+        self.signals: list[SentSignal] = []
+        #: The longest time from the beginning of a sweep to the end of the next one.
         self.sweep_gap_s = 0.0
         self._began_s = self._swept_s = time.monotonic()
 
     def cancel_unfinished(self) -> None:
-        """Cancel all items of an interrupted demo: nobody will ever work on them."""
-        with suppress(InterlockError):  # must not hide why the demo ends
+        """Cancel all items of an interrupted demo, because no agent will work on them."""
+        with suppress(InterlockError):  # it must not hide why the demo ends
             for item in self.service.items(ItemFilter(project=self.project, limit=_ITEMS_MAX)):
                 self.service.cancel(item.id, why="the demo was stopped", force=True)
 
@@ -174,7 +174,7 @@ class Stage:
         priority: int = 0,
         failures: int = 0,
     ) -> int:
-        """Add an item and answer its id; an attempt takes `work` seconds at the usual pace."""
+        """Add an item and return its id. An attempt takes `work` seconds at the usual pace."""
         new = NewItem(
             title=title,
             project=self.project,
@@ -192,21 +192,21 @@ class Stage:
         arrival = self.service.add([new])[0].arrival
         assert arrival is not None  # none of the scenes uses the policy `reject`
         self.inputs.append(message)
-        self.turn()
+        self.step()
         return arrival
 
-    def kill(self, agent: AgentProcess) -> Blow:
-        """kill -9 in mid-run. Nobody tells the store that the run is over."""
+    def kill(self, agent: AgentProcess) -> SentSignal:
+        """kill -9 in mid-run. The store is not told that the run has ended."""
         agent.kill()
-        blow = self._note(self.service, agent, f"{agent.name} was killed while it worked on this.")
-        self._act(agent, "kill -9", "is dead, and nobody tells Interlock.")
-        return blow
+        sent = self._note(self.service, agent, f"{agent.name} was killed while it worked on this.")
+        self._act(agent, "kill -9", "is dead, and Interlock is not told.")
+        return sent
 
     def stop(self, agent: AgentProcess) -> None:
         """SIGSTOP in mid-run.
 
-        It may catch the process inside a write to an embedded database, which then is locked for all. So if
-        the message that follows cannot be written, the process goes on for a moment and is stopped again.
+        It may stop the process during a write to an embedded database, which is then locked for all. So if
+        the next message cannot be written, the process is resumed for a moment and stopped again.
         """
         brief = replace(self._settings, busy_timeout_s=PROBE_BUSY_S)
         with closing(app.open_service(settings=brief)) as probe:
@@ -221,20 +221,20 @@ class Stage:
         self._act(agent, "SIGSTOP", "is paused and does not know it.")
 
     def resume(self, agent: AgentProcess) -> None:
-        """SIGCONT. The agent's next act is to report success."""
+        """SIGCONT. The agent then reports success as its next action."""
         agent.finish(blindly=True)
         self._act(agent, "SIGCONT", "wakes up and reports success …")
         agent.resume()
 
-    def _note(self, service: Service, agent: AgentProcess, text: str) -> Blow:
+    def _note(self, service: Service, agent: AgentProcess, text: str) -> SentSignal:
         assert agent.item is not None and agent.run is not None
         n = service.msg(agent.item, text, author="demo").n
         assert n is not None
         self.inputs.append(text)
-        self.blows.append(Blow(item=agent.item, run=agent.run, message=n))
-        return self.blows[-1]
+        self.signals.append(SentSignal(item=agent.item, run=agent.run, message=n))
+        return self.signals[-1]
 
-    # -- speaking ---------------------------------------------------------------------------------
+    # -- narration --------------------------------------------------------------------------------
 
     def begin(self, headline: str, narration: str) -> None:
         """Begin a scene."""
@@ -244,10 +244,10 @@ class Stage:
         self.narrate(narration)
 
     def narrate(self, text: str, *, alarm: bool = False, style: str = REMARK) -> None:
-        """Point out what can be seen now."""
+        """Explain what is visible now."""
         self.narration, self.alarm = text, alarm
         self._screen.line(self, text, style)
-        self.turn()
+        self.step()
 
     def _act(self, agent: AgentProcess, signal_name: str, then: str) -> None:
         self.narrate(f"{signal_name} {agent.pid}: {agent.name} {then}", alarm=True, style="bold yellow")
@@ -255,24 +255,24 @@ class Stage:
     # -- questions --------------------------------------------------------------------------------
 
     def count(self, *kinds: str) -> int:
-        """How many events there were of these kinds."""
+        """The number of events of these kinds."""
         return sum(line.kind in kinds for line in self.lines)
 
-    def struck(self, blow: Blow) -> Line:
-        """The event of the message that followed a blow."""
-        found = (e for e in self.lines if e.kind == "message.added" and e.item == blow.item)
-        return next(e for e in found if e.data["n"] == blow.message)
+    def signal_event(self, sent: SentSignal) -> LoggedEvent:
+        """The event of the message that followed a signal."""
+        found = (e for e in self.lines if e.kind == "message.added" and e.item == sent.item)
+        return next(e for e in found if e.data["n"] == sent.message)
 
-    def outlived_s(self, blow: Blow) -> float:
-        """How long a struck agent kept its lock: from the blow to the end of its run."""
-        ended = self.history.runs[blow.run].ended
+    def outlived_s(self, sent: SentSignal) -> float:
+        """How long the agent kept its lock after a signal, until the end of its run."""
+        ended = self.history.runs[sent.run].ended
         assert ended is not None  # the scenes wait for it
-        return seconds(self.struck(blow), ended)
+        return seconds(self.signal_event(sent), ended)
 
     # -- waiting ----------------------------------------------------------------------------------
 
     def until(self, holds: Callable[[], bool], what: str) -> None:
-        """Go on until the condition holds."""
+        """Take turns until the condition holds."""
         deadline_s = time.monotonic() + PATIENCE_S
         while not holds():
             if time.monotonic() > deadline_s:
@@ -280,21 +280,21 @@ class Stage:
                     f"The demo waited {PATIENCE_S:g} s for {what}.",
                     f"The machine may be too busy; try --seconds {min(SECONDS_MAX, 60 * self.pace):g}.",
                 )
-            self.turn(LISTEN_S)
+            self.step(LISTEN_S)
 
-    def rest(self, span: float) -> None:
-        """Give people time to look."""
+    def pause(self, span: float) -> None:
+        """Pause, so that people have time to look."""
         end_s = time.monotonic() + span * self.pace
         while (left_s := end_s - time.monotonic()) > 0:
-            self.turn(min(left_s, LISTEN_S))
+            self.step(min(left_s, LISTEN_S))
 
     def everyone_idle(self) -> None:
         self.until(lambda: all(a.state == "idle" for a in self.crew.agents), "all agents to be idle")
 
-    def turn(self, listen_s: float = 0.0) -> None:
+    def step(self, listen_s: float = 0.0) -> None:
         """One turn of everything: agents, sweeper, events, screen."""
         heard = self.crew.listen(listen_s)
-        if (fallen := self.crew.fallen()) is not None:
+        if (fallen := self.crew.ended_by_itself()) is not None:
             raise DemoStuck(
                 f"The agent {fallen.name} ended by itself.", self.crew.log.read_text()[-500:].strip()
             )
@@ -316,14 +316,14 @@ class Stage:
                     pass  # the process object keeps the state
         self._screen.refresh(self)
 
-    def _read_events(self) -> list[Line]:
-        """What is new. Others may use the same store; their events are skipped."""
+    def _read_events(self) -> list[LoggedEvent]:
+        """The new events. Others may use the same store; their events are skipped."""
         found = self.service.events(after=self._cursor)
         if found:
             self._cursor = found[-1].seq
-        # A refused renewal names its run and item, but no project.
+        # The event of a refused renewal names its run and item, but no project.
         items = {e.item for e in found if e.project == self.project} | self.items.keys()
-        new = [Line.of(e) for e in found if e.item is not None and e.item in items]
+        new = [LoggedEvent.of(e) for e in found if e.item is not None and e.item in items]
         if new:
             self.look()
             self.lines += new
@@ -331,7 +331,7 @@ class Stage:
         return new
 
     def look(self) -> None:
-        """Read all items as they are now."""
+        """Read the current state of all items."""
         wanted = ItemFilter(all=True, project=self.project, limit=_ITEMS_MAX)
         self.items = {item.id: item for item in self.service.items(wanted)}
 
@@ -341,7 +341,7 @@ def _type_for(agent: str) -> str:
 
 
 def _environ(url: str, pace: float, lease_s: float) -> dict[str, str]:
-    """The environment of the demo and its agents: none of the user's own settings, short spans."""
+    """The environment of the demo and its agents: short spans, and none of the user's settings."""
     rest = {name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK_")}
     return {
         **rest,

@@ -1,4 +1,4 @@
-"""The end of the demo: what happened, what was checked, and whether it held. All from the store's events."""
+"""The summary of the demo: the events, the checks and their results. All data is from the store's events."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from interlock.demo import checks
+from interlock.demo import promises
 from interlock.demo.scenes import Conclusion
 from interlock.demo.stage import Stage
 from interlock.demo.words import QUIET
-from interlock.proof.history import seconds
+from interlock.proof.checker import seconds
 
 Story = list[tuple[str, str]]
 """Titles, and a sentence for each."""
 
 
 def conclude(stage: Stage, played: list[tuple[str, str, Conclusion]]) -> tuple[dict[str, Any], Story]:
-    """Everything the demo found, as `--json` prints it, and as a story."""
+    """The results of the demo, for `--json` and as a story."""
     stage.headline = "Checking what happened"
     stage.narrate("Every number that follows comes from the store's events.")
     stage.everyone_idle()
-    stage.turn()
+    stage.step()
     stage.look()
     found: dict[str, Any] = {
         "ok": False,
@@ -54,14 +54,14 @@ def conclude(stage: Stage, played: list[tuple[str, str, Conclusion]]) -> tuple[d
         sentence, facts = conclusion()
         found.setdefault(section, {}).update(facts)
         story.append((title, sentence))
-    found["checks"] = tuple(checks.check(stage))
+    found["checks"] = tuple(promises.check(stage))
     found["ok"] = all(check.ok for check in found["checks"])
     found["kept_url"] = stage.url if stage.kept else None
     return found, story
 
 
 def write(console: Console, found: dict[str, Any], story: Story) -> None:
-    """Print the story, the checks, whether they hold, and what to try next."""
+    """Print the story, the checks with their results, and what to try next."""
     head = "   {seconds:.0f} s, {processes} processes, {store}, {events} events".format_map(found)
     lines = [Text.assemble(("What happened", "bold cyan"), (head, QUIET))]
     lines += [Text.assemble((f"  {title:<15}", "bold"), sentence) for title, sentence in story]

@@ -1,14 +1,14 @@
-"""The store's events in plain words, one short line each."""
+"""The store's events in plain words, one short line for each."""
 
 from __future__ import annotations
 
 from interlock.demo.stage import Stage
-from interlock.proof.history import Line
+from interlock.proof.checker import LoggedEvent
 
 LOUD = "bold white on red"
 QUIET = "bright_black"
 
-#: How each kind of event is shown: a style and a sentence.
+#: The style and the sentence of each kind of event.
 _SENTENCES = {
     "item.added": ("cyan", "{where} {asked}{urgent}{newer}: {title}"),
     "item.added as follow-up": (
@@ -23,16 +23,16 @@ _SENTENCES = {
     "run.started": ("green", "{where} started by {who}: run {run}{again}{after}"),
     "run.succeeded": ("bold green", "{where} done by {who}: result of run {run} recorded"),
     "run.failed": ("red", "{where}: run {run} of {who} failed"),
-    "run.lost": ("bold red", "{where}: the lease of {who} ran out, run {run} is over; {then}"),
+    "run.lost": ("bold red", "{where}: the lease of {who} expired, run {run} ended; {then}"),
     "run.refused": (LOUD, "{where}: late `{wanted}` of {who} (run {run}) REFUSED, nothing changed"),
     "lane.promoted": ("yellow", "{where} is handed on to {who}, who was next in line"),
     "lane.overtaken": ("yellow", "{where}: an agent that can start overtakes one that cannot"),
-    "message.added": ("blue", "{where}: message {n} is kept for whoever works on it"),
+    "message.added": ("blue", "{where}: message {n} is kept for its run"),
     "cancel.requested": ("magenta", "{where}: {who} is asked to stop, something newer came"),
 }
 
 
-def sentence(stage: Stage, line: Line) -> tuple[str, str]:
+def sentence(stage: Stage, line: LoggedEvent) -> tuple[str, str]:
     """The style and the text of an event."""
     history, data = stage.history, line.data
     item, run = stage.items.get(line.item or 0), history.runs.get(line.run or 0)

@@ -1,1 +1,1 @@
-"""The server: the service over HTTP, webhooks, and the duties that a store needs somebody for."""
+"""The server: the service over HTTP, webhooks, and the background work of a store."""

@@ -1,69 +1,105 @@
-"""From a request to the arguments of a use case.
+"""Parses a request into the arguments of an operation.
 
-A query's values are texts, a body is JSON. Items, edits and plans are written as people write them, with the
-fields of `interlock add` and of plan files; everything else has the parts of its type.
+A query's values are texts, a body is JSON. Items, edits and plans have the format for people, with the fields
+of `interlock add` and of plan files. Everything else has the fields of its type.
 """
 
 from __future__ import annotations
 
 import json
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Union, get_args, get_origin
 
-from interlock.core.checking import check_count
 from interlock.core.errors import InvalidInput
 from interlock.core.model import NewItem, Sender
 from interlock.core.names import LaneFields
 from interlock.core.plans.model import Graph
-from interlock.core.record import Record, replace
-from interlock.plans.planfile import edit_of, plan_of
+from interlock.core.record import replace
+from interlock.core.validation import check_count
+from interlock.plans.planfile import EditFile, NewPlan, edit_of, plan_of
 from interlock.service import wire
 from interlock.service.contract import Report
-from interlock.service.intake import item_changes, new_item
-from interlock.service.usecases import Parameter, UseCase
+from interlock.service.item_fields import item_changes, new_item, traced
+from interlock.service.operations import Operation, Parameter
 from interlock.settings import TypeDefaults
 
-#: What a body of these use cases has beside the document itself.
+#: The Python client's form of plans: graphs and operations with the fields of their types.
 _TYPED = {"typed_graph", "typed_operations"}
-_AROUND = {"create_plan": ("by",), "edit_plan": ("base", "run", "through", "by", "why")}
+#: The type that a plan file or an edit file becomes, and its parser.
+_FILES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
+    "plan": (NewPlan, plan_of),
+    "edit": (EditFile, edit_of),
+}
 
 
-class Reading:
-    """Reads requests; `types` and `lanes` are what the server's settings give to items."""
+class RequestReader:
+    """Reads requests. `types` and `lanes` are the defaults of items in the server's settings."""
 
     def __init__(self, types: Mapping[str, TypeDefaults], lanes: LaneFields) -> None:
         self._types, self._lanes = types, lanes
 
     def arguments(
-        self, case: UseCase, path: Mapping[str, str], query: Sequence[tuple[str, str]], body: Any
+        self,
+        operation: Operation,
+        path: Mapping[str, str],
+        query: Sequence[tuple[str, str]],
+        body: Any,
+        traceparent: str | None = None,
     ) -> dict[str, Any]:
-        """The arguments of a use case, or a clear refusal."""
-        by_name = {parameter.name: parameter for parameter in case.parameters}
-        given = {name: _number(name, path[name]) for name in case.in_path}
-        if not case.writes:
-            return given | _from_query(case, query)
+        """The arguments of an operation. Raises a clear refusal. New items become part of the trace."""
+        by_name = operation.by_name
+        given = {name: _number(name, path[name]) for name in operation.in_path}
+        if not operation.writes:
+            return given | _from_query(operation, query)
         if query:
-            raise InvalidInput("This address takes no query.", "Put everything into the body.")
+            raise InvalidInput("This endpoint takes no query.", "Put everything into the body.")
         if not isinstance(body, dict):
             raise InvalidInput("The body is not a JSON object.", 'Send one, as in {"agent": "coder"}.')
         if twice := given.keys() & body.keys():
             raise InvalidInput(f"{min(twice)} is in the path and in the body.", "Leave it out of the body.")
         rest = {name: p for name, p in by_name.items() if name not in given}
-        if case.name in _AROUND:
-            return given | self._plan(case.name, body, rest)
-        if case.name == "edit":
-            around = {name: body[name] for name in ("by", "sender", "expected") if name in body}
-            fields = {name: value for name, value in body.items() if name not in around}
-            del rest["changes"]
-            return given | {"changes": item_changes(fields)} | _from_body(rest, around)
-        if case.name == "add":
-            return {"items": [self._item(each, n) for n, each in enumerate(_list(body, "items"))]}
-        if "reports" in rest:
-            return {"reports": [_report(each, n) for n, each in enumerate(_list(body, "reports"))]}
-        if "result" in body:  # JSON is kept as text
-            body = {**body, "result": _text(body["result"])}
-        return given | _from_body(rest, body)
+        match operation.body:
+            case "items":
+                new = [self._item(each, n) for n, each in enumerate(_list(body, "items"))]
+                return {"items": [traced(item, traceparent) for item in new]}
+            case "changes":
+                del rest["changes"]
+                around, fields = _split(body, rest)
+                return given | {"changes": item_changes(fields)} | _from_body(rest, around)
+            case "plan" | "edit":
+                typed = _TYPED & body.keys()
+                return given | (_typed_plan(body, rest) if typed else self._file(operation, body, rest))
+            case "reports":
+                del rest["reports"]
+                around, listed = _split(body, rest)
+                reports = [_report(each, n) for n, each in enumerate(_list(listed, "reports"))]
+                return {"reports": reports, **_from_body(rest, around)}
+            case "parameters":
+                if "result" in body:  # JSON is kept as text
+                    body = {**body, "result": _text(body["result"])}
+                return given | _from_body(rest, body)
+
+    def of_form(
+        self, operation: Operation, values: Mapping[str, Any], texts: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """The arguments of an operation from a form: values as in a body, and texts as people type them. An
+        empty text is left out."""
+        kinds = {parameter.name: parameter.kind for parameter in operation.parameters}
+        typed = {
+            name: _of_texts(name, kinds[name], [text]) if name in kinds else text
+            for name, text in texts.items()
+            if text.strip()
+        }
+        given = {**values, **typed}
+        path = {name: str(given.pop(name)) for name in operation.in_path if name in given}
+        if missing := [name for name in operation.in_path if name not in path]:
+            raise InvalidInput(f"The form misses {missing[0]}.", "Fill it in.")
+        if operation.body in ("items", "reports") and operation.body not in given:
+            around = {name: given.pop(name) for name in kinds if name in given}
+            given = {operation.body: [given], **around}
+        return self.arguments(operation, path, (), given)
 
     def _item(self, value: Any, n: int) -> NewItem:
         if not isinstance(value, dict):
@@ -75,21 +111,26 @@ class Reading:
             return new
         return replace(new, sender=wire.read(Sender, sender, what=f"items[{n}].sender", strict=True))
 
-    def _plan(self, name: str, body: dict[str, Any], rest: dict[str, Parameter]) -> dict[str, Any]:
-        if _TYPED & body.keys():
-            return _typed_plan(body, rest)
-        around = {part: body[part] for part in _AROUND[name] if part in body}
-        document = {part: value for part, value in body.items() if part not in around}
-        read = _from_body({part: rest[part] for part in _AROUND[name]}, around)
-        if name == "create_plan":
-            plan = plan_of(document, types=self._types, lanes=self._lanes)
-            return read | {part: getattr(plan, part) for part in type(plan).__dataclass_fields__}
-        edit = edit_of(document, types=self._types, lanes=self._lanes)
-        return read | {"operations": edit.operations, "graph": edit.graph}
+    def _file(self, operation: Operation, body: dict[str, Any], rest: dict[str, Parameter]) -> dict[str, Any]:
+        """A plan file or an edit file, and the parameters outside of it."""
+        kind, read = _FILES[operation.body]
+        beside = {name: p for name, p in rest.items() if name not in kind.__dataclass_fields__}
+        around, document = _split(body, beside)
+        given = _from_body(beside, around)
+        found = read(document, types=self._types, lanes=self._lanes)
+        return given | {name: getattr(found, name) for name in kind.__dataclass_fields__}
+
+
+def _split(
+    body: Mapping[str, Any], parameters: Mapping[str, Parameter]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split a body into parameters and the document."""
+    around = {name: value for name, value in body.items() if name in parameters}
+    return around, {name: value for name, value in body.items() if name not in around}
 
 
 def _typed_plan(body: dict[str, Any], rest: dict[str, Parameter]) -> dict[str, Any]:
-    """A graph or operations as their types have them, as the Python client sends them."""
+    """A graph or operations with the fields of their types, as the Python client sends them."""
     around = {part: value for part, value in body.items() if part not in _TYPED}
     given = _from_body({n: p for n, p in rest.items() if n not in ("graph", "operations")}, around)
     if "typed_graph" in body:
@@ -107,7 +148,7 @@ def _list(body: Mapping[str, Any], name: str) -> list[Any]:
     value = body[name]
     if not isinstance(value, list):
         raise wire.wrong(name, value, "a list")
-    check_count(name, value)  # before anything is made or looked up for each
+    check_count(name, value)  # before any work for each entry
     return value
 
 
@@ -131,13 +172,13 @@ def _from_body(known: Mapping[str, Parameter], body: Mapping[str, Any]) -> dict[
 # -- queries ------------------------------------------------------------------------------------------
 
 
-def query_fields(case: UseCase) -> dict[str, tuple[Any, bool]]:
-    """What a query may have: name, type, and whether it is needed. A record's parts are fields."""
+def query_fields(operation: Operation) -> dict[str, tuple[Any, bool]]:
+    """The fields of a query: name, type, and whether it is required. A record's parts are fields."""
     fields: dict[str, tuple[Any, bool]] = {}
-    for parameter in case.parameters:
-        if parameter.name in case.in_path:
+    for parameter in operation.parameters:
+        if parameter.name in operation.in_path:
             continue
-        if _is_record(parameter.kind):
+        if wire.is_record(parameter.kind):
             parts = wire.parts_of(parameter.kind)
             fields |= {n: (kind, wire.is_needed(parameter.kind, n)) for n, kind in parts.items()}
         else:
@@ -145,24 +186,20 @@ def query_fields(case: UseCase) -> dict[str, tuple[Any, bool]]:
     return fields
 
 
-def _is_record(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Record)
-
-
-def _from_query(case: UseCase, query: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    known = query_fields(case)
+def _from_query(operation: Operation, query: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    known = query_fields(operation)
     if query and not known:
-        raise InvalidInput("This address takes no query.", "Leave out what follows the question mark.")
+        raise InvalidInput("This endpoint takes no query.", "Leave out what follows the question mark.")
     texts: dict[str, list[str]] = {}
     for name, text in query:
         texts.setdefault(name, []).append(text)
     wire.check_fields("The query", texts, known, frozenset())
     given: dict[str, Any] = {}
-    for parameter in case.parameters:
+    for parameter in operation.parameters:
         name = parameter.name
-        if name in case.in_path:
+        if name in operation.in_path:
             continue
-        if _is_record(parameter.kind):
+        if wire.is_record(parameter.kind):
             parts = wire.parts_of(parameter.kind)
             found = {n: _of_texts(n, k, texts.pop(n)) for n, k in parts.items() if n in texts}
             given[name] = parameter.kind(**found)
@@ -193,6 +230,8 @@ def _of_text(name: str, kind: Any, text: str) -> Any:
         return word
     if kind is int:
         return _number(name, text)
+    if kind is datetime:
+        return wire.read(datetime, text, what=name)
     try:
         return float(text)
     except ValueError:

@@ -1,8 +1,7 @@
-"""Who asks, and what that one may do.
+"""Authenticates tokens and limits what each may do.
 
-Every request to the API needs a token, on the loopback address too: other users of a machine and pages in a
-browser can reach it there. A bearer is remembered for a few seconds, so a revoked token works no longer than
-that.
+Every request to the API needs a token, also on the loopback address: other users of the machine and pages in
+a browser can reach it. A bearer is cached for a few seconds, so a revoked token stops working within seconds.
 """
 
 from __future__ import annotations
@@ -10,64 +9,67 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from interlock.core.checking import check_count
-from interlock.core.errors import NotAllowed, NoToken, TooManyRequests
-from interlock.core.model import HOLD, REPLACEABLE, ItemId, NewItem, Policy, Sender, SenderKind
-from interlock.core.names import agent_key, check_name
-from interlock.core.record import replace
+from interlock.core.errors import NoToken, TooManyRequests
+from interlock.core.model import ItemId
+from interlock.core.names import check_name
 from interlock.core.row import NamedTuple
-from interlock.core.scopes import Needs, Scope
+from interlock.core.scopes import Needs, Owners, Scope, confine
+from interlock.core.validation import check_count, checked_arrivals
+from interlock.service.access import no_token
 from interlock.service.local import LocalService
-from interlock.service.usecases import UseCase
+from interlock.service.operations import Operation
+
+if TYPE_CHECKING:
+    from interlock.core.scopes import Confines
 
 REMEMBERED_S = 5.0
 _REMEMBERED_MAX = 10_000
-#: Requests a second that one bearer may make, and how many at once.
+#: The requests a second of one bearer, and the most at once.
 RATE_PER_S, BURST = 1_000.0, 2_000.0
-#: The same for wrong tokens from one address.
+#: The same for invalid tokens from one address.
 WRONG_PER_S, WRONG_BURST = 2.0, 20.0
-#: What workers say about themselves.
-PRESENCE = ("see_worker", "leave_worker")
 
 
 class Bearer(NamedTuple):
-    """Who has a token."""
+    """The holder of a token."""
 
     token: str
     name: str
     scope: Scope
 
 
-class Unknown(NamedTuple):
-    """A token that has to be looked up; a new one was never right before."""
+class UnknownToken(NamedTuple):
+    """A token that has to be looked up. A new one was never valid here before."""
 
     text: str
     is_new: bool
+    #: Whether it is the secret of a session, as a cookie has it.
+    session: bool = False
 
 
 class Rates:
-    """Token buckets by name, the ones used longest ago forgotten."""
+    """Token buckets by name. The least recently used are evicted."""
 
     def __init__(self, per_s: float, burst: float) -> None:
         self._per_s, self._burst = per_s, burst
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def left(self, name: str) -> float:
-        """How much is left for somebody now."""
-        left, at_s = self._buckets.get(name, (self._burst, 0.0))
-        return min(self._burst, left + (time.monotonic() - at_s) * self._per_s)
+    def remaining(self, name: str) -> float:
+        """The remaining allowance of a name."""
+        rest, at_s = self._buckets.get(name, (self._burst, 0.0))
+        return min(self._burst, rest + (time.monotonic() - at_s) * self._per_s)
 
     def take(self, name: str) -> bool:
-        """Take one, if one is left."""
-        left = self.left(name)
-        self._buckets[name] = (max(0.0, left - 1.0), time.monotonic())
+        """Take one from the allowance, if any is left."""
+        rest = self.remaining(name)
+        self._buckets[name] = (max(0.0, rest - 1.0), time.monotonic())
         self._buckets.move_to_end(name)
         if len(self._buckets) > _REMEMBERED_MAX:
             self._buckets.popitem(last=False)
-        return left >= 1.0
+        return rest >= 1.0
 
 
 class Bearers:
@@ -80,47 +82,69 @@ class Bearers:
         self._rates = Rates(RATE_PER_S, BURST)
         self._wrong = Rates(WRONG_PER_S, WRONG_BURST)
 
-    def remembered(self, header: str | None, peer: str) -> Bearer | Unknown:
-        """The bearer, or the token that has to be looked up. No store is asked."""
+    def remembered(self, header: str | None, peer: str) -> Bearer | UnknownToken:
+        """The cached bearer, or the token that has to be looked up. The store is not read."""
         kind, _, text = (header or "").partition(" ")
         text = text.strip()
         if kind.lower() != "bearer" or not text:
             raise NoToken(
                 "The request has no token.", "Send Authorization: Bearer TOKEN; see interlock token."
             )
-        until_s, bearer = self._known.get(_mark(text), (0.0, None))
+        return self._remembered(UnknownToken(text, is_new=False), peer)
+
+    def remembered_session(self, text: str, peer: str) -> Bearer | UnknownToken:
+        """The same for the secret of a session."""
+        return self._remembered(UnknownToken(text, is_new=False, session=True), peer)
+
+    def _remembered(self, given: UnknownToken, peer: str) -> Bearer | UnknownToken:
+        until_s, bearer = self._known.get(_token_digest(given), (0.0, None))
         if bearer is not None and until_s >= time.monotonic():
             return self._within_rate(bearer)
-        # Wrong tokens from an address keep out other new ones from there, never one that was right before.
-        if bearer is None and self._wrong.left(peer) < 1.0:
-            raise TooManyRequests(
-                "Too many requests with wrong tokens came from this address.", "Wait a second."
-            )
-        return Unknown(text, is_new=bearer is None)
+        # Invalid tokens from an address block new tokens from there, never one that was valid before.
+        if bearer is None and self._wrong.remaining(peer) < 1.0:
+            raise _too_many_wrong()
+        return given._replace(is_new=bearer is None)
 
-    def look_up(self, text: str) -> Bearer | None:
+    def look_up(self, given: UnknownToken) -> Bearer | None:
         """The bearer of a token, as the store knows it. Threads may call it."""
+        find = self._service.session_bearer if given.session else self._service.bearer
         try:
-            token, scope = self._service.bearer(text)
+            token, scope = find(given.text)
         except NoToken:
             return None
         return Bearer(token.id, token.name, scope)
 
-    def looked_up(self, text: str, bearer: Bearer | None, peer: str) -> Bearer:
-        """Remember what a look at the store has shown."""
-        mark = _mark(text)
+    def looked_up(self, given: UnknownToken, bearer: Bearer | None, peer: str) -> Bearer:
+        """Cache the store's answer."""
+        digest = _token_digest(given)
         if bearer is None:
-            self._known.pop(mark, None)
+            self._known.pop(digest, None)
             self._wrong.take(peer)
             raise no_token()
-        self._known[mark] = (time.monotonic() + REMEMBERED_S, bearer)
-        self._known.move_to_end(mark)
+        self._known[digest] = (time.monotonic() + REMEMBERED_S, bearer)
+        self._known.move_to_end(digest)
         if len(self._known) > _REMEMBERED_MAX:
             self._known.popitem(last=False)
         return self._within_rate(bearer)
 
+    def forget_session(self, text: str) -> None:
+        """A session has ended: its next request must look it up."""
+        self._known.pop(_token_digest(UnknownToken(text, is_new=False, session=True)), None)
+
+    def forget_tokens(self, tokens: Collection[str]) -> None:
+        """Tokens are no longer valid: their next requests must look them up."""
+        for digest in [digest for digest, (_, known) in self._known.items() if known.token in tokens]:
+            del self._known[digest]
+
+    def within_wrong_rate(self, peer: str, *, take: bool = False) -> None:
+        """Raise `TooManyRequests` if an address sent too many wrong tokens or links. `take` counts one."""
+        if take:
+            self._wrong.take(peer)
+        elif self._wrong.remaining(peer) < 1.0:
+            raise _too_many_wrong()
+
     def live(self, tokens: Collection[str]) -> set[str]:
-        """Those of these tokens that still let somebody in. Threads may call it."""
+        """The currently valid ones of these tokens. Threads may call it."""
         return self._service.live_tokens(tokens)
 
     def check_live(self, bearer: Bearer) -> None:
@@ -131,60 +155,46 @@ class Bearers:
     def _within_rate(self, bearer: Bearer) -> Bearer:
         if not self._rates.take(bearer.token):
             raise TooManyRequests(
-                "This token is used too often.", f"Ask at most {RATE_PER_S:g} times a second."
+                "Too many requests with this token.", f"Send at most {RATE_PER_S:g} requests a second."
             )
         return bearer
 
-    # -- what a bearer may do -------------------------------------------------------------------------
+    # -- permissions of a bearer ----------------------------------------------------------------------
 
-    def confined(self, case: UseCase, given: dict[str, Any], scope: Scope) -> dict[str, Any]:
-        """The arguments of a use case as far as the scope allows them, else `NotAllowed`."""
-        check_scope(case, scope)
-        if scope.needs is not Needs.AGENT or case.needs is not Needs.AGENT:
-            return given
-        own = scope.agent
-        if "agent" in given and agent_key(given["agent"]) != own:
-            raise _not_own(own, "speaks for another agent")
-        if not self._owners_of(_handles(given)) <= {"", own}:
-            raise _not_own(own, "names a run of another agent")
-        if case.name == "cancel" and not self._is_own(given["item"], own):
-            raise _not_own(own, "cancels an item that is not its own")
-        if case.name in PRESENCE and not self._is_own_worker(given["name"], own):
-            raise _not_own(own, "is about a worker of another agent")
-        if case.name == "edit_plan" and given.get("run") is None:
-            raise _not_own(own, "edits a plan without the run that was asked to")
-        takes = {parameter.name for parameter in case.parameters}
-        if "by" in takes:
-            given["by"] = own
-        if "sender" in takes:
-            given["sender"] = _sender(given.get("sender"), own)
-        if "author" in takes:
-            given["author"] = own
-        if case.name == "add":
-            self._check_added(given["items"], own)
-            given["items"] = [_signed(item, own) for item in given["items"]]
-        return given
+    def confined(self, operation: Operation, given: dict[str, Any], scope: Scope) -> dict[str, Any]:
+        """The arguments of an operation, confined to a scope. Raises `NotAllowed` if the scope forbids them.
 
-    def _check_added(self, items: Sequence[NewItem], own: str) -> None:
-        """`NotAllowed` if an item takes a lane, a run or waiting items from another agent.
-
-        The policy counts that the item gets here, also if it is a default one.
+        The caller has checked that the scope allows the operation itself. Threads may call it.
         """
-        for item in items:
-            if item.type == HOLD and agent_key(item.agent or own) != own:
-                raise NotAllowed(  # it could neither be claimed nor be taken back, and would block the lane
-                    f"This token acts for the agent {own}, and the lane would be held by another agent.",
-                    f"Hold it with --agent {own}.",
-                )
-            if agent_key(item.agent) != own and (policy := self._service.policy_of(item)) in REPLACEABLE:
-                does = "stop a run" if policy is Policy.SUPERSEDE else "replace items"
-                raise NotAllowed(
-                    f"This token acts for the agent {own}, and {policy} would {does} of another agent.",
-                    f"Name another policy, such as queue, or add the item for {own}.",
-                )
+        if scope.needs is not Needs.AGENT or operation.needs is not Needs.AGENT:
+            return given
+        if operation.confines == "arrivals":
+            given = {**given, "items": checked_arrivals(given["items"])}
+        takes = [parameter.name for parameter in operation.parameters]
+        if (wish := given.get("next")) is not None:  # an agent claims for itself there as well
+            given = {**given, "next": wish if wish.agent is not None else wish._replace(agent=scope.agent)}
+        owners = self._owners_in(operation.confines, given, scope.agent)
+        return confine(scope.agent, operation.confines, takes, given, owners)
+
+    def _owners_in(self, confines: Confines, given: Mapping[str, Any], own: str) -> Owners:
+        """The agents that own the things named in these arguments."""
+        runs = self._owners_of(_handles(given))
+        match confines:
+            case "item":
+                return Owners(runs, item=self._agents_of(given["item"]))
+            case "worker":
+                worker = self._service.store.worker(check_name("worker", given["name"]))
+                return Owners(runs, worker=None if worker is None else worker.agent)
+            case "arrivals":
+                policies = [
+                    None if item.agent == own else self._service.policy_of(item) for item in given["items"]
+                ]
+                return Owners(runs, policies=policies)
+            case "runs" | "editor":
+                return Owners(runs)
 
     def _owners_of(self, handles: Sequence[str]) -> set[str]:
-        """The agents of these runs, which never change; the service says which runs there are not."""
+        """The agents of these runs, which never change. The service reports unknown runs."""
         check_count("handles", handles)
         found = {handle: self._owners.get(handle) for handle in handles}
         if unknown := [handle for handle, owner in found.items() if owner is None]:
@@ -194,75 +204,48 @@ class Bearers:
         return {owner or "" for owner in found.values()}
 
     def owner(self, handle: str) -> str:
-        """The agent of a run that this server gave out not long ago, else empty."""
+        """The agent of a run that this server recently started, else empty."""
         return self._owners.get(handle, "")
 
     def remember_owner(self, handle: str, agent: str) -> None:
-        """Whose run has a handle, so that nobody needs to look."""
+        """The agent of a handle, without a query of the store."""
         self._owners[handle] = agent
         if len(self._owners) > _REMEMBERED_MAX:
             self._owners.popitem(last=False)
 
-    def _is_own(self, item: int, own: str) -> bool:
+    def _agents_of(self, item: int) -> set[str] | None:
         found = self._service.store.item(ItemId(item)) if 0 < item < 1 << 63 else None
-        return found is None or own in (found.spec.agent_key, found.worked_by)
-
-    def _is_own_worker(self, name: str, own: str) -> bool:
-        found = self._service.store.worker(check_name("worker", name))
-        return found is None or found.agent == own
+        return None if found is None else {found.spec.agent_key, found.worked_by}
 
 
-def no_token() -> NoToken:
-    """The refusal of a token that lets nobody in."""
-    return NoToken("This token lets nobody in.", "It may be mistyped, revoked or over: make another.")
+def with_agent(operation: Operation, body: Any, scope: Scope) -> Any:
+    """The body of a request with the agent of its token, if it names none."""
+    return (
+        {"agent": scope.agent, **body}
+        if scope.agent and operation.speaks and isinstance(body, dict)
+        else body
+    )
 
 
-def check_scope(case: UseCase, scope: Scope) -> None:
-    """`NotAllowed` if a use case needs more than a scope has, whoever it is about."""
-    if not scope.covers(case.needs):
-        raise NotAllowed(
-            f"A token with the scope {scope} does not allow this.",
-            "It needs the scope admin."
-            if case.needs is Needs.ADMIN
-            else "It needs the scope admin or agent:NAME.",
-        )
-
-
-def with_agent(case: UseCase, body: Any, scope: Scope) -> Any:
-    """The body of a request, which need not name the agent that its token acts for."""
-    return {"agent": scope.agent, **body} if scope.agent and case.speaks and isinstance(body, dict) else body
-
-
-def with_name(case: UseCase, given: dict[str, Any], bearer: Bearer) -> dict[str, Any]:
-    """The arguments of a use case: an operator who gives no name is known by that of the token."""
-    signs = case.writes and any(parameter.name == "by" for parameter in case.parameters)
-    if not signs or given.get("by") or given.get("run") is not None:  # what a run owes, its agent does
+def with_name(operation: Operation, given: dict[str, Any], bearer: Bearer) -> dict[str, Any]:
+    """The arguments of an operation. An operator without a name gets that of the token."""
+    if operation.takes("caller"):
+        return {**given, "caller": bearer.token}
+    signs = operation.writes and operation.takes("by")
+    of_run = isinstance(given.get("run"), str)  # an edit requested from a run is made by its agent
+    if not signs or given.get("by") or of_run:
         return given
     return {**given, "by": bearer.name}
 
 
-def _mark(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).digest()
+def _too_many_wrong() -> TooManyRequests:
+    return TooManyRequests("Too many requests with wrong tokens came from this address.", "Wait a second.")
 
 
-def _handles(given: dict[str, Any]) -> list[str]:
+def _token_digest(given: UnknownToken) -> bytes:
+    return hashlib.sha256(f"{'session' if given.session else 'token'} {given.text}".encode()).digest()
+
+
+def _handles(given: Mapping[str, Any]) -> list[str]:
     run = given.get("run", given.get("handle"))
     return [*([run] if isinstance(run, str) else []), *(report.run for report in given.get("reports", ()))]
-
-
-def _not_own(own: str, what: str) -> NotAllowed:
-    return NotAllowed(
-        f"This token acts for the agent {own} and its own runs only, and the request {what}.",
-        "Use that agent's token, or one with the scope admin.",
-    )
-
-
-def _sender(stated: Sender | None, own: str) -> Sender:
-    """An agent writes as itself, whatever it says."""
-    if stated is not None and stated.kind is SenderKind.AGENT and stated.agent == own:
-        return stated
-    return Sender(SenderKind.AGENT, own)
-
-
-def _signed(item: NewItem, own: str) -> NewItem:
-    return replace(item, sender=_sender(item.sender, own), author=own)

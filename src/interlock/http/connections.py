@@ -1,7 +1,7 @@
-"""Connections of a server: how many one address may have, and how long the head of a request may take.
+"""Limits of connections: their number for each address, and the time for the head of a request.
 
-uvicorn limits how many there are, and how long one may rest between requests. It waits for ever for a head
-that never ends, and for the rest of a body that nobody reads any more.
+uvicorn limits their number and their idle time between requests. It waits without limit for an unfinished
+head, and for the rest of an abandoned body.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import h11
 from h11._receivebuffer import ReceiveBuffer
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-#: How long a head may take to come, from its first byte or the beginning of the connection on.
+#: The time limit for a head, from its first byte or the start of the connection.
 HEAD_S = 10.0
-#: How many connections one address may have; proxies that are trusted have no limit of their own.
+#: The most connections from one address. Trusted proxies have no limit of their own.
 PER_ADDRESS_MAX = 1_000
-#: How many headers a request may have, and how many chunks a body without a length.
+#: The most headers of a request, and the most chunks of a body without a length.
 HEADERS_MAX, CHUNKS_MAX = 100, 1_024
-#: How often the log says that connections cannot be accepted.
+#: How often the log reports that connections cannot be accepted.
 REFUSALS_S = 60.0
 
-#: What is in the scope of a request whose client has hung up.
+#: The key in the scope of a request whose client has hung up.
 _GONE = "interlock.gone"
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-class Crowd:
-    """How many connections each address has; addresses of `trusted` networks have no limit but `most`."""
+class ConnectionCounts:
+    """Counts the connections of each address. Addresses of `trusted` networks have no limit but `most`."""
 
     def __init__(self, trusted: Sequence[Network], most: int) -> None:
         self._trusted, self._most = trusted, most
@@ -62,15 +62,15 @@ def has_hung_up(scope: Mapping[str, Any]) -> bool:
     return _GONE in scope
 
 
-class Refusals:
-    """Says now and then that connections cannot be accepted: asyncio would say it thousands of times."""
+class RefusalLog:
+    """Logs periodically that connections cannot be accepted: asyncio would log it thousands of times."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell, self._next_s = tell, 0.0
 
     def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         if "_start_serving" in context["message"] and isinstance(context.get("exception"), ValueError):
-            return  # asyncio tries to accept again, and the server has closed its socket meanwhile
+            return  # asyncio retried to accept after the server had closed its socket
         if "socket.accept()" not in context["message"]:
             loop.default_exception_handler(context)
         elif loop.time() >= self._next_s:
@@ -79,8 +79,10 @@ class Refusals:
 
 
 class _Lines(ReceiveBuffer):
-    """What was received. A head has few lines and one length, of which h11 makes one if two are equal; and a
-    body has few chunks: h11 takes longer for an empty header or a chunk of one byte than somebody to send it.
+    """A receive buffer with limits that h11 lacks.
+
+    h11 takes longer for an empty header or a one-byte chunk than a client takes to send it, so both are
+    limited. It merges equal lengths, so a second `Content-Length` is refused.
     """
 
     _chunks = 0
@@ -104,17 +106,47 @@ class _Lines(ReceiveBuffer):
         return lines
 
 
-def protocol(crowd: Crowd) -> type[asyncio.Protocol]:
-    """What uvicorn talks to each connection with."""
+class _Together:
+    """A transport that sends all writes of one turn of the event loop together.
+
+    uvicorn writes the head and the body of an answer separately, which would be two packets.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._written: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        if data:
+            if not self._written:
+                self._loop.call_soon(self._send)
+            self._written.append(data)
+
+    def close(self) -> None:
+        self._send()
+        self._transport.close()
+
+    def _send(self) -> None:
+        written, self._written = self._written, []
+        if written and not self._transport.is_closing():
+            self._transport.write(b"".join(written))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+def protocol(crowd: ConnectionCounts) -> type[asyncio.Protocol]:
+    """The protocol class that uvicorn uses for each connection."""
 
     class Connection(H11Protocol):
-        """A connection that is closed if a request takes too long to begin."""
+        """A connection that is closed if the head of a request takes too long."""
 
         _timer: asyncio.TimerHandle | None = None
         _entered = False
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
+            self.transport = cast("asyncio.Transport", _Together(transport, self.loop))
             self.conn._receive_buffer = _Lines()
             self._entered = True
             if crowd.enter(self._address):
@@ -138,7 +170,7 @@ def protocol(crowd: Crowd) -> type[asyncio.Protocol]:
         def send_400_response(self, msg: str) -> None:
             if self.conn.our_state is h11.SEND_RESPONSE or self.conn.our_state is h11.IDLE:
                 super().send_400_response(msg)
-            else:  # the answer is under way, or was sent
+            else:  # the answer is in progress, or was sent
                 self.transport.abort()
 
         @property
@@ -146,7 +178,7 @@ def protocol(crowd: Crowd) -> type[asyncio.Protocol]:
             return self.client[0] if self.client else ""
 
         def _watch(self) -> None:
-            """Wait for a head, unless a request is under way."""
+            """Wait for a head, unless a request is in progress."""
             cycle: Any = self.cycle
             if cycle is not None and not cycle.response_complete:
                 self._rest()

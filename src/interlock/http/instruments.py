@@ -1,7 +1,6 @@
-"""What one server counts of itself, beside what its store counts.
+"""The metrics of one server, in addition to those of its store.
 
-These begin at zero with every start. Prometheus takes that into account as long as each server is scraped by
-itself.
+They start at zero with the process. Prometheus handles that if each server is scraped separately.
 """
 
 from __future__ import annotations
@@ -23,27 +22,26 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
 from interlock import __version__
-from interlock.app import Allowances
-from interlock.core.metering import COUNTER, GAUGE, HISTOGRAM, Metric
-from interlock.http.duties import Duty
+from interlock.core.counters import COUNTER, GAUGE, HISTOGRAM, Metric
 from interlock.http.log_writer import LogWriter
+from interlock.http.periodic_jobs import Allowances, PeriodicJob
 from interlock.service.contract import MetricView
 from interlock.service.exposition import Families
-from interlock.service.metering import PREFIX
+from interlock.service.metrics import PREFIX
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # when each began would double them
-#: From what the store answers at once to a claim that waits for a minute.
+disable_created_metrics()  # type: ignore[no-untyped-call]  # creation times would double their number
+#: Buckets from an immediate answer to a claim that waits for a minute.
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0)
-#: The route of requests that lead nowhere.
+#: The route of requests to unknown addresses.
 OTHER = "other"
-#: What a server counts of itself.
+#: The server's own metrics.
 OWN = (
     Metric("build_info", GAUGE, "Always 1; its label is the version of the server.", ("version",)),
     Metric("store_up", GAUGE, "1 if the store answered this time. If not, the store's numbers are missing."),
     Metric(
         "http_requests",
         COUNTER,
-        "Requests that were answered, by address; `other`: an address that leads nowhere.",
+        "Requests answered, by endpoint; `other`: no such endpoint.",
         ("route", "status"),
     ),
     Metric(
@@ -53,13 +51,13 @@ OWN = (
         ("route",),
         bounds=SECONDS,
     ),
-    Metric("http_claims_waiting", GAUGE, "Claims that wait for work at this server."),
-    Metric("http_streams_open", GAUGE, "Streams of events that are open at this server."),
-    Metric("webhooks", COUNTER, "Webhooks that came: `new`, `repeated` or `refused`.", ("result",)),
+    Metric("http_claims_waiting", GAUGE, "Claims that wait for work on this server."),
+    Metric("http_streams_open", GAUGE, "Open event streams of this server."),
+    Metric("webhooks", COUNTER, "Webhooks received: `new`, `repeated` or `refused`.", ("result",)),
     Metric(
         "deliveries",
         COUNTER,
-        "Deliveries that this server decided on (`decided`) or put off (`put_off`), and consequences that it"
+        "Deliveries that this server decided on (`decided`) or put off (`put_off`), and orders that it"
         " carried out (`carried_out`).",
         ("outcome",),
     ),
@@ -70,17 +68,15 @@ OWN = (
         " gave up on (`dead`).",
         ("outcome",),
     ),
-    Metric("duty_age_seconds", GAUGE, "How long ago a duty came through.", ("duty",)),
-    Metric("duty_failures", COUNTER, "How often a duty did not come through.", ("duty",)),
-    Metric(
-        "log_lines_dropped", COUNTER, "Lines of the log that were dropped: they could not be written in time."
-    ),
+    Metric("duty_age_seconds", GAUGE, "Time since a periodic job last succeeded.", ("duty",)),
+    Metric("duty_failures", COUNTER, "Failures of a periodic job.", ("duty",)),
+    Metric("log_lines_dropped", COUNTER, "Log lines dropped because they could not be written in time."),
     Metric("github_rate_left", GAUGE, "Requests that GitHub still allows this hour.", ("resource",)),
     Metric("github_rate_limit", GAUGE, "Requests that GitHub allows an hour.", ("resource",)),
 )
 _OWN = {metric.name: metric for metric in OWN}
 _KINDS: dict[str, type[Counter | Gauge | Histogram]] = {COUNTER: Counter, GAUGE: Gauge, HISTOGRAM: Histogram}
-#: What the results of duties count: the metric's outcome, by the name of the result's part.
+#: The counts in results of periodic jobs: the metric's outcome, by the name of the result's part.
 _OUTCOMES = {
     "deliveries": ("decided", "put_off", "carried_out"),
     "effects": ("sent", "dropped", "put_off", "dead"),
@@ -88,19 +84,21 @@ _OUTCOMES = {
 
 
 class Instruments:
-    """The numbers of one server."""
+    """The metrics of one server."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self._made("build_info").labels(__version__).set(1)
         self._requests, self._took = self._made("http_requests"), self._made("http_request_seconds")
+        #: The counter and the histogram of each route and status.
+        self._answered: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._webhooks, self._failures = self._made("webhooks"), self._made("duty_failures")
         self._outcomes = {name: self._made(name) for name in _OUTCOMES}
         for name, counter in self._outcomes.items():
             for outcome in _OUTCOMES[name]:
                 counter.labels(outcome)
-        #: What writes the log.
+        #: The log writer.
         self.log: LogWriter | None = None
         self.registry.register(_Log(self))
         for result in ("new", "repeated", "refused"):
@@ -113,43 +111,48 @@ class Instruments:
         return make(PREFIX + name, metric.help, metric.labels, registry=self.registry, **more)
 
     def observe(self, route: str, status: int, took_s: float) -> None:
-        """A request was answered."""
-        self._requests.labels(route, str(status)).inc()
-        self._took.labels(route).observe(took_s)
+        """Count an answered request."""
+        found = self._answered.get((route, status))
+        if found is None:
+            found = self._requests.labels(route, str(status)), self._took.labels(route)
+            self._answered[route, status] = found
+        found[0].inc()
+        found[1].observe(took_s)
 
     def waits(self, claims: Callable[[], float], streams: Callable[[], float]) -> None:
-        """Show how many claims wait here, and how many streams are open."""
+        """Show the numbers of waiting claims and open streams."""
         self._made("http_claims_waiting").set_function(claims)
         self._made("http_streams_open").set_function(streams)
 
     def webhook(self, result: str) -> None:
-        """A webhook came."""
+        """Count a webhook."""
         self._webhooks.labels(result).inc()
 
-    def attend(self, duties: Mapping[str, Duty], allowances: Allowances) -> None:
-        """Show how the duties do, and what GitHub still allows."""
-        for duty in duties.values():
-            self._failures.labels(duty.name)
-        self.registry.register(_Duties(duties))
+    def attend(self, jobs: Mapping[str, PeriodicJob], allowances: Allowances) -> None:
+        """Show the age of each job's last success, and GitHub's remaining rate limits."""
+        for job in jobs.values():
+            self._failures.labels(job.name)
+        self.registry.register(_PeriodicJobs(jobs))
         self.registry.register(_GitHub(allowances))
 
     def done(self, name: str, result: Any) -> None:
-        """A duty came through."""
+        """Count a success of a periodic job."""
         for outcome in _OUTCOMES.get(name, ()):
             self._outcomes[name].labels(outcome).inc(getattr(result, outcome, 0))
 
     def failed(self, name: str) -> None:
-        """A duty did not."""
+        """Count a failure of a periodic job."""
         self._failures.labels(name).inc()
 
     def text(self, found: Iterable[MetricView] | None, accept: str) -> tuple[bytes, str]:
-        """All numbers, in the format that is asked for, and its type. None: the store does not answer."""
+        """All metrics in the requested format, and its content type. `found` is None if the store is
+        unreachable."""
         encode, kind = choose_encoder(accept)
         return encode(_Both(self.registry, found)), kind
 
 
 class _Both(Collector):
-    """What the server counts, and what its store does."""
+    """Collects the metrics of the server and of its store."""
 
     def __init__(self, own: CollectorRegistry, found: Iterable[MetricView] | None) -> None:
         self._own, self._found = own, found
@@ -161,12 +164,12 @@ class _Both(Collector):
         yield from self._own.collect()
 
 
-class _Duties(Collector):
-    def __init__(self, duties: Mapping[str, Duty]) -> None:
-        self._duties = duties
+class _PeriodicJobs(Collector):
+    def __init__(self, jobs: Mapping[str, PeriodicJob]) -> None:
+        self._jobs = jobs
 
     def collect(self) -> Iterator[Family]:
-        ages = {(name,): duty.age_s() for name, duty in self._duties.items()}
+        ages = {(name,): job.age_s() for name, job in self._jobs.items()}
         yield _family("duty_age_seconds", {name: age_s for name, age_s in ages.items() if age_s is not None})
 
 

@@ -1,7 +1,7 @@
-"""Writes the log of a server from a thread, so that whoever reads it cannot stop the server.
+"""Writes the log of a server from a thread, so that its reader cannot stop the server.
 
-A pipe that nobody reads holds up the thread alone. Lines wait for it up to a limit; further ones are dropped
-and counted. So are lines that cannot be written: the disk is full, or the reader has gone.
+A pipe without a reader blocks only the thread. Lines are queued up to a limit; further ones are dropped and
+counted. So are lines that cannot be written because the disk is full or the reader is gone.
 """
 
 from __future__ import annotations
@@ -9,13 +9,17 @@ from __future__ import annotations
 import os
 import select
 import threading
+import time
 from queue import SimpleQueue
 
-#: How many lines wait to be written.
+#: The most queued lines.
 LINES_MAX = 10_000
-#: How long the end of a server waits for the last of them.
+#: How long the shutdown waits for the last lines.
 CLOSE_S = 1.0
 _AT_ONCE = 1_000
+#: How long a line waits for others. Waking the thread for each line would delay the one that answers
+#: requests.
+GATHER_S = 0.005
 
 
 class LogWriter:
@@ -30,17 +34,17 @@ class LogWriter:
         self._thread.start()
 
     def write(self, line: str) -> None:
-        """Have a line written."""
+        """Queue a line."""
         if self._lines.qsize() >= LINES_MAX:
             self.dropped += 1
         else:
             self._lines.put(line)
 
     def flush(self) -> None:
-        """Nobody waits for a log."""
+        """Writing a line never waits."""
 
     def close(self) -> None:
-        """Write what waits, as far as that does not take long."""
+        """Write the queued lines, within a short time limit."""
         self._lines.put(None)
         self._thread.join(CLOSE_S)
 
@@ -48,6 +52,7 @@ class LogWriter:
         line: str | None = ""
         while line is not None:
             line = self._lines.get()
+            time.sleep(GATHER_S)
             lines = []
             while line is not None:
                 lines.append(line)
@@ -63,5 +68,5 @@ class LogWriter:
         while data:
             try:
                 data = data[os.write(self._fd, data) :]
-            except BlockingIOError:  # whoever shares the descriptor wants it so
+            except BlockingIOError:  # another process that shares the descriptor has set it so
                 select.select([], [self._fd], [])

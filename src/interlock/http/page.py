@@ -1,18 +1,17 @@
-"""The plain pages: what runs here, and what its API can do. They load nothing from elsewhere."""
+"""The page of the API. It loads nothing from other hosts."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from html import escape
-from typing import Any
 
-from interlock import __version__
-from interlock.http.queries import STREAM, fields_of
+from interlock.http.queries import fields_of
 from interlock.http.schemas import about
-from interlock.service.usecases import ROOT, USE_CASES, UseCase
+from interlock.service.manual import STREAM
+from interlock.service.operations import OPERATIONS, ROOT, Operation
 
-#: No script, nothing from elsewhere, in no frame.
+#: No scripts, no content from other hosts, no frames.
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
@@ -35,29 +34,8 @@ def _html(title: str, body: str) -> str:
     )
 
 
-def front(ready: Mapping[str, Any]) -> str:
-    """What runs here, and how it is."""
-    rows = "".join(
-        f"<tr><td>{escape(name)}</td><td>{'well' if check['ok'] else 'not well'}</td>"
-        f"<td>{escape(str(check['detail']))}</td></tr>"
-        for name, check in ready["checks"].items()
-    )
-    state = "It is ready." if ready["ready"] else "It is not ready."
-    return _html(
-        "Interlock",
-        f"<p>This is an Interlock server, version {escape(__version__)}. {state}</p><table>{rows}</table>"
-        '<p>What it can do: <a href="/docs">the API</a>, as '
-        '<a href="/openapi.json">an OpenAPI document</a> too. Tools for models are at <code>/mcp</code>.'
-        "</p><p>This page, <code>/docs</code>, <code>/openapi.json</code>, <code>/healthz</code> and"
-        " <code>/readyz</code> are open; all else needs a token. Where the server runs,"
-        " <code>interlock token create NAME --scope read</code> makes one that may look;"
-        " <code>agent:AGENT</code> as its scope lets it work for that agent, <code>admin</code> do"
-        " everything.</p>",
-    )
-
-
 def _text(words: str) -> str:
-    """Words with `code` in them."""
+    """Words with `code` as HTML."""
     return re.sub("`([^`]+)`", r"<code>\1</code>", escape(words))
 
 
@@ -67,17 +45,17 @@ def _query(about: Mapping[str, str]) -> str:
     return f"<ul>{fields}</ul>" if fields else ""
 
 
-def _row(case: UseCase) -> str:
-    query = _query({field.name: field.about for field in fields_of(case)})
+def _row(operation: Operation) -> str:
+    query = _query({field.name: field.about for field in fields_of(operation)})
     return (
-        f"<tr><td><code>{case.method}</code></td><td><code>{escape(ROOT + case.path)}</code></td>"
-        f"<td>{escape(case.needs.value)}</td><td>{_text(about(case))}{query}</td></tr>"
+        f"<tr><td><code>{operation.method}</code></td><td><code>{escape(ROOT + operation.path)}</code></td>"
+        f"<td>{escape(operation.needs.value)}</td><td>{_text(about(operation))}{query}</td></tr>"
     )
 
 
 def api() -> str:
-    """Every address of the API."""
-    rows = "".join(map(_row, USE_CASES))
+    """The page with every address of the API."""
+    rows = "".join(map(_row, OPERATIONS))
     more = (
         f"<tr><td><code>GET</code></td><td><code>{ROOT}/events/stream</code></td><td>read</td>"
         "<td>History as it happens, as server-sent events; <code>Last-Event-ID</code> goes on."

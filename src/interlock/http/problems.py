@@ -1,7 +1,7 @@
-"""What went wrong, as HTTP says it: a status, and a body of `application/problem+json`.
+"""Errors over HTTP: a status, and a body of `application/problem+json`.
 
-The body has the error's stable `code`, its sentence as `detail`, and its `hint`. Where somebody holds what
-was asked for, `holder` says who.
+The body has the error's stable `code`, its sentence as `detail`, its `hint`, and the hint's parts, `advice`
+and `cures`. If a lane is held, `holder` names the run.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from typing import Any
 
 from starlette.responses import Response
 
+from interlock.core.cures import Cure
 from interlock.core.errors import InterlockError, NoGitHubToken
+from interlock.http.cures import told
 
 MEDIA_TYPE = "application/problem+json"
-#: How long a client waits before it asks again, where waiting helps.
+#: The client's wait before a retry, if a retry helps.
 RETRY_AFTER_S = 1
 
 #: The status of each error; all others are defects.
@@ -43,7 +45,7 @@ STATUSES = {
     "invalid_input": 422,
     "invalid_plan": 422,
     "unknown_run": 422,
-    # Of GitHub, which the server asks: a repetition at once does not help.
+    # From GitHub: an immediate retry does not help.
     "github_refused": 424,
     "github_limited": 424,
     "github_unavailable": 424,
@@ -63,12 +65,12 @@ _AGAIN = {408, 429, 503}
 
 
 def status_of(code: str) -> int:
-    """The status that an error's code has."""
+    """The status for an error's code."""
     return STATUSES.get(code, 500)
 
 
 class Problem(InterlockError):
-    """A mistake in a request that only HTTP knows."""
+    """A mistake specific to HTTP requests."""
 
     def __init__(self, code: str, sentence: str, hint: str = "") -> None:
         super().__init__(sentence, hint)
@@ -76,9 +78,15 @@ class Problem(InterlockError):
 
 
 def problem(
-    code: str, sentence: str, hint: str, *, reasons: Sequence[str] = (), more: Mapping[str, Any] | None = None
+    code: str,
+    sentence: str,
+    advice: str,
+    cures: Sequence[Cure] = (),
+    *,
+    reasons: Sequence[str] = (),
+    more: Mapping[str, Any] | None = None,
 ) -> Response:
-    """An answer that says what went wrong."""
+    """The response for an error."""
     status = status_of(code)
     body: dict[str, Any] = {
         "type": f"urn:interlock:{code}",
@@ -86,7 +94,7 @@ def problem(
         "status": status,
         "detail": sentence,
         "code": code,
-        "hint": hint,
+        **told(advice, cures),
         **({"reasons": list(reasons)} if reasons else {}),
         **(more or {}),
     }
@@ -97,11 +105,13 @@ def problem(
 
 
 def problem_of(error: InterlockError) -> Response:
-    """The same from an error."""
-    if isinstance(error, NoGitHubToken):  # the caller's own would not help
+    """The response for an exception."""
+    if isinstance(error, NoGitHubToken):  # the caller's own token would not help
         error = NoGitHubToken(
             "The server has no token for GitHub.",
-            "Whoever runs it sets INTERLOCK_GITHUB_TOKEN there, and starts it again.",
+            "Its operator sets INTERLOCK_GITHUB_TOKEN there, and restarts it.",
         )
-    more = {"reason": reason} if (reason := getattr(error, "reason", "")) else None
-    return problem(error.code, error.sentence, error.hint, reasons=getattr(error, "reasons", ()), more=more)
+    more: dict[str, Any] = {"fields": list(error.fields)} if error.fields else {}
+    if reason := getattr(error, "reason", ""):
+        more["reason"] = reason
+    return problem(error.code, error.sentence, error.hint, error.cures, reasons=error.reasons, more=more)

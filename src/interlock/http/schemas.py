@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the table of use cases and the types of the contract."""
+"""The OpenAPI document, made from the table of operations and the types of the contract."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from enum import Enum
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from interlock import __version__
+from interlock.core.cures import Cure
 from interlock.core.model import Sender
 from interlock.core.names import BATCH_MAX
 from interlock.core.scopes import Needs
-from interlock.http import tags
-from interlock.http.examples import EXAMPLES
 from interlock.http.problems import MEDIA_TYPE, STATUSES
-from interlock.http.queries import STREAM, fields_of
+from interlock.http.queries import fields_of
+from interlock.http.streams import EVERY_MAX_MS, EVERY_MIN_MS
 from interlock.service import wire
-from interlock.service.itemview import ItemView
-from interlock.service.local import LocalService
-from interlock.service.usecases import ROOT, USE_CASES, UseCase
+from interlock.service.item_view import ItemView
+from interlock.service.local import function_of
+from interlock.service.manual import ITEM, STREAM
+from interlock.service.operations import OPERATIONS, ROOT, Operation
 
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _TEXT_OR_NULL = {"type": ["string", "null"]}
-#: Documents of plans are described where plans are.
+#: Plan documents are described in the documentation of plans.
 _DOCUMENT = {"type": "object", "description": "As in a plan file: see Plans in the documentation."}
 _WHOLE = {"minimum": -(2**63), "maximum": 2**63 - 1}
 _SCOPES = {
@@ -37,7 +38,7 @@ _TEXTS = (
     "said",
     *("run_at", "retry_lane", "from_agent"),
 )
-#: What a new item may have, as `interlock add` and `interlock.connect().add` take it.
+#: The fields of a new item, as `interlock add` and `interlock.connect().add` take them.
 _ITEM: dict[str, Any] = {
     "title": {"type": "string", "maxLength": 500},
     **dict.fromkeys(_TEXTS, _TEXT_OR_NULL),
@@ -50,7 +51,7 @@ _ITEM: dict[str, Any] = {
         name: {"type": ["boolean", "null"]}
         for name in ("no_lane", "from_person", "from_bot", "from_system", "from_outsider")
     },
-    "payload": {"type": ["object", "string", "null"], "description": "An object, or its JSON text."},
+    "payload": {"type": ["object", "string", "null"]},
     "labels": {"type": ["array", "null"], "items": {"type": "string"}},
 }
 _CHANGES = ("title", "type", "agent", "labels", "priority", "position", "run_at", "run_after_s")
@@ -61,15 +62,18 @@ class Schemas:
 
     def __init__(self) -> None:
         self.named: dict[str, dict[str, Any]] = {
-            "Problem": _problem(),
             "NewItem": {
                 "type": "object",
-                "properties": dict(_ITEM),
+                "properties": {name: {**schema, "description": ITEM[name]} for name, schema in _ITEM.items()},
                 "required": ["title"],
                 "description": "An item as it arrives.",
             },
         }
-        self.named["NewItem"]["properties"]["sender"] = {"anyOf": [self.of(Sender), {"type": "null"}]}
+        self.named["NewItem"]["properties"]["sender"] = {
+            "anyOf": [self.of(Sender), {"type": "null"}],
+            "description": ITEM["sender"],
+        }
+        self.named["Problem"] = _problem(self.of(Cure))
 
     def of(self, kind: Any, *, request: bool = False) -> dict[str, Any]:
         """The schema of a type."""
@@ -104,7 +108,9 @@ class Schemas:
                 parts = {part: hints[part] for part in ItemView.FIELDS}
                 needed = list(parts)
             else:
-                parts = wire.parts_of(kind)
+                parts = dict(wire.parts_of(kind))
+                if "cures" in parts:
+                    parts["advice"] = str
                 needed = [part for part in parts if not request or wire.is_needed(kind, part)]
             self.named[name] = {
                 "type": "object",
@@ -118,61 +124,56 @@ class Schemas:
         return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _problem() -> dict[str, Any]:
-    texts = {name: {"type": "string"} for name in ("type", "title", "detail", "code", "hint")}
+def _problem(cure: dict[str, Any]) -> dict[str, Any]:
+    texts = {name: {"type": "string"} for name in ("type", "title", "detail", "code", "hint", "advice")}
     return {
         "type": "object",
         "description": "What went wrong: `code` is stable, `detail` and `hint` are for people.",
-        "properties": {**texts, "status": {"type": "integer"}},
-        "required": [*texts, "status"],
+        "properties": {**texts, "status": {"type": "integer"}, "cures": {"type": "array", "items": cure}},
+        "required": [*texts, "status", "cures"],
     }
 
 
-def body_schema(case: UseCase, schemas: Schemas) -> dict[str, Any]:
-    """What a request's body has."""
-    rest = [p for p in case.parameters if p.name not in case.in_path]
-    properties = {p.name: schemas.of(p.kind, request=True) for p in rest}
-    needed = [p.name for p in rest if p.needed and not (case.speaks and p.name == "agent")]
-    if case.speaks:
-        properties["agent"] |= {"description": "May be missing if the token is for one agent."}
-    if case.name == "add":
-        new = {"$ref": "#/components/schemas/NewItem"}
-        properties = {"items": {"type": "array", "items": new, "maxItems": BATCH_MAX}}
-    elif case.name == "edit":
-        del properties["changes"]
-        properties |= {name: _ITEM[name] for name in _CHANGES}
-        needed = []
-    elif case.name in ("create_plan", "edit_plan"):
-        properties.pop("graph", None)
-        properties.pop("operations", None)
-        needed = [name for name in needed if name in properties]
-        return {**_DOCUMENT, "properties": properties, "required": needed}
-    elif "result" in properties:
-        properties["result"] = {"description": "Any JSON."}
+def body_schema(operation: Operation, schemas: Schemas) -> dict[str, Any]:
+    """The schema of a request's body."""
+    rest = [p for p in operation.parameters if p.name not in operation.in_path]
+    properties = {
+        p.name: {**schemas.of(p.kind, request=True), "description": operation.sentence(p.name)} for p in rest
+    }
+    needed = [p.name for p in rest if p.needed and not (operation.speaks and p.name == "agent")]
+    if operation.speaks:
+        properties["agent"]["description"] += " May be missing if the token is for one agent."
+    match operation.body:
+        case "items":
+            new = {"$ref": "#/components/schemas/NewItem"}
+            properties["items"] |= {"type": "array", "items": new, "maxItems": BATCH_MAX}
+        case "changes":
+            del properties["changes"]
+            properties |= {name: {**_ITEM[name], "description": ITEM[name]} for name in _CHANGES}
+            needed = []
+        case "plan" | "edit":
+            properties.pop("graph", None)
+            properties.pop("operations", None)
+            needed = [name for name in needed if name in properties]
+            return {**_DOCUMENT, "properties": properties, "required": needed}
+        case "reports" | "parameters":
+            if "result" in properties:
+                properties["result"] = {"description": f"{operation.sentence('result')} Any JSON."}
     return {"type": "object", "properties": properties, "required": needed, "additionalProperties": False}
 
 
-def answer_schema(case: UseCase, schemas: Schemas) -> dict[str, Any]:
-    """What a good answer has."""
-    inner = schemas.of(case.answer)
-    if not case.field:
+def answer_schema(operation: Operation, schemas: Schemas) -> dict[str, Any]:
+    """The schema of a successful answer."""
+    inner = schemas.of(operation.answer)
+    if operation.more is not None:
+        parts = {name: schemas.of(kind) for name, kind in wire.parts_of(operation.more).items()}
+        return {"type": "object", "properties": parts, "required": [operation.field]}
+    if not operation.field:
         return inner
-    return {"type": "object", "properties": {case.field: inner}, "required": [case.field]}
+    return {"type": "object", "properties": {operation.field: inner}, "required": [operation.field]}
 
 
-#: What is said otherwise to whoever sends requests than to whoever calls functions.
-_ABOUT = {
-    "add": "Add items: each is decided on, in order, all in one transaction.",
-    "end_external": "Say that the end of an external run was seen from outside: `done`, `fail`, `release`,"
-    " `cancel` or `yield`. If the item's current run is another one, or is not external, nothing is changed"
-    " and the answer is 410 (`lease_lost`).",
-    "pass_fence": "A run met a fence that is ahead of it and belongs to this store's lineage: later runs get"
-    " numbers above it. `false` if the fence was armed in this store's name by somebody else. If the run is"
-    " over, the fence is that of a later run, and the answer is 410 (`lease_lost`).",
-    "edit": "Change fields of an item that has not started: `title`, `type`, `agent`, `labels`, `priority`,"
-    " `position`, and `run_at` or `run_after_s`. With `If-Match`, only if the item still has that version;"
-    " otherwise the answer is 412 (`stale_revision`).",
-}
+#: Words in docstrings that differ for HTTP.
 _WORDS = {
     "an `ItemEnded`": "409 (`item_ended`)",
     "Returns False": "The answer is `false`",
@@ -181,42 +182,40 @@ _WORDS = {
 }
 
 
-def about(case: UseCase) -> str:
-    """What an address does."""
-    text = _ABOUT.get(case.name) or " ".join((getattr(LocalService, case.name).__doc__ or "").split())
+def about(operation: Operation) -> str:
+    """The description of an address."""
+    text = operation.manual.about or " ".join((function_of(operation.name).__doc__ or "").split())
     for word, said in _WORDS.items():
         text = text.replace(word, said)
     return text
 
 
-def _operation(case: UseCase, schemas: Schemas) -> dict[str, Any]:
-    text = about(case)
+def _operation(operation: Operation, schemas: Schemas) -> dict[str, Any]:
+    text = about(operation)
     summary = text.partition(". ")[0].rstrip(".")
     parameters: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "integer", **_WHOLE}}
-        for name in case.in_path
+        for name in operation.in_path
     ]
-    operation: dict[str, Any] = {
-        "operationId": case.name,
+    described: dict[str, Any] = {
+        "operationId": operation.name,
         "summary": summary,
-        "description": f"{text} {_SCOPES[case.needs]}".strip(),
-        "tags": [case.path.split("/")[1]],
+        "description": f"{text} {_SCOPES[operation.needs]}".strip(),
+        "tags": [operation.tag],
         "responses": {
             "200": {
                 "description": "Done.",
-                "content": {"application/json": {"schema": answer_schema(case, schemas)}},
-                **({"headers": {"ETag": {"schema": {"type": "string"}}}} if case.name in tags.TAGGED else {}),
+                "content": {"application/json": {"schema": answer_schema(operation, schemas)}},
+                **({"headers": {"ETag": {"schema": {"type": "string"}}}} if operation.etag else {}),
             },
             "default": {"$ref": "#/components/responses/Problem"},
         },
     }
-    if case.writes:
-        content: dict[str, Any] = {"schema": body_schema(case, schemas)}
-        if case.name in EXAMPLES:
-            content["example"] = EXAMPLES[case.name]
-        operation["requestBody"] = {"required": True, "content": {"application/json": content}}
+    if operation.writes:
+        content = {"schema": body_schema(operation, schemas), "example": operation.manual.example}
+        described["requestBody"] = {"required": True, "content": {"application/json": content}}
         parameters.append({"$ref": "#/components/parameters/IdempotencyKey"})
-        if case.name in tags.EXPECTED:
+        if operation.if_match:
             parameters.append({"$ref": "#/components/parameters/IfMatch"})
     else:
         parameters += [
@@ -227,13 +226,13 @@ def _operation(case: UseCase, schemas: Schemas) -> dict[str, Any]:
                 "description": field.about,
                 "schema": {**_query(schemas.of(field.kind)), **field.bounds},
             }
-            for field in fields_of(case)
+            for field in fields_of(operation)
         ]
-    return {**operation, "parameters": parameters}
+    return {**described, "parameters": parameters}
 
 
 def _query(schema: dict[str, Any]) -> dict[str, Any]:
-    """A query has no null: what is not there is not given."""
+    """The schema of a query field. A query has no null: a missing field is not given."""
     kinds = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
     return kinds[0] if kinds else schema
 
@@ -242,8 +241,8 @@ def document() -> dict[str, Any]:
     """The whole OpenAPI document."""
     schemas = Schemas()
     paths: dict[str, dict[str, Any]] = {}
-    for case in USE_CASES:
-        paths.setdefault(ROOT + case.path, {})[case.method.lower()] = _operation(case, schemas)
+    for operation in OPERATIONS:
+        paths.setdefault(ROOT + operation.path, {})[operation.method.lower()] = _operation(operation, schemas)
     paths |= _OTHERS
     return {
         "openapi": "3.1.0",
@@ -264,7 +263,7 @@ def document() -> dict[str, Any]:
                     "name": "Idempotency-Key",
                     "in": "header",
                     "required": False,
-                    "description": "Whoever repeats a request under the same key gets the first answer.",
+                    "description": "A request that is repeated under the same key gets the first answer.",
                     "schema": {"type": "string", "pattern": "^[!-~]{1,200}$"},
                 },
                 "IfMatch": {
@@ -299,8 +298,8 @@ _OTHERS: dict[str, dict[str, Any]] = {
         "get": {
             "operationId": "follow",
             "summary": "History as it happens, as server-sent events",
-            "description": "Each id is an event's number: whoever reconnects sends Last-Event-ID. 410 if the"
-            " history has no event so new, as after a restore. Any token.",
+            "description": "Each id is an event's number: a client that reconnects sends Last-Event-ID. 410"
+            " if the history has no event so new, as after a restore. Any token.",
             "tags": ["events"],
             "parameters": [
                 {
@@ -311,6 +310,13 @@ _OTHERS: dict[str, dict[str, Any]] = {
                     "schema": {"type": "integer", **_WHOLE},
                 },
                 {
+                    "name": "every_ms",
+                    "in": "query",
+                    "required": False,
+                    "description": STREAM["every_ms"],
+                    "schema": {"type": "integer", "minimum": EVERY_MIN_MS, "maximum": EVERY_MAX_MS},
+                },
+                {
                     "name": "Last-Event-ID",
                     "in": "header",
                     "required": False,
@@ -319,7 +325,7 @@ _OTHERS: dict[str, dict[str, Any]] = {
             ],
             "responses": {
                 "200": {
-                    "description": "A stream without an end.",
+                    "description": "An endless stream.",
                     "content": {"text/event-stream": {"schema": {"type": "string"}}},
                 },
                 "default": {"$ref": "#/components/responses/Problem"},
@@ -335,7 +341,7 @@ _OTHERS: dict[str, dict[str, Any]] = {
             "requestBody": {"required": True, "content": {"application/json": {"schema": {}}}},
             "responses": {
                 "202": {
-                    "description": "Kept; it is decided on next.",
+                    "description": "Stored; it is decided on next.",
                     "content": {"application/json": {"schema": {"type": "object"}}},
                 },
                 "default": {"$ref": "#/components/responses/Problem"},

@@ -1,4 +1,4 @@
-"""`interlock up`: the API, the webhooks and the duties in one process, until a signal ends it."""
+"""`interlock up`: the API, the webhooks and the periodic jobs in one process, until a signal ends it."""
 
 from __future__ import annotations
 
@@ -16,52 +16,57 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import Any, TextIO, cast
 
 import structlog
 import uvicorn
 
-from interlock import app
-from interlock.core.absence import Absence
 from interlock.core.errors import InterlockError, InvalidInput, NoToken
 from interlock.core.record import replace
+from interlock.core.row import NamedTuple
+from interlock.core.store_outage import StoreOutage
 from interlock.github import signature
 from interlock.github.limits import Limits
-from interlock.github.series.hearing import repository_of
-from interlock.http import duties
-from interlock.http.application import (
-    SECRET_VARIABLE,
-    SQLITE_THREADS,
-    THREADS,
-    Annex,
-    Server,
-    application,
-    log,
-)
-from interlock.http.arguments import Reading
-from interlock.http.connections import Crowd, Network, protocol
-from interlock.http.duties import Duty
-from interlock.http.gate import host_name
+from interlock.github.series.triggers import repository_of
+from interlock.github.wiring import start_check
+from interlock.http import periodic_jobs
+from interlock.http.application import Application, MountedApp
+from interlock.http.arguments import RequestReader
+from interlock.http.connections import ConnectionCounts, Network, protocol
+from interlock.http.doctor_rounds import DoctorRounds
+from interlock.http.execution import SQLITE_THREADS, THREADS
+from interlock.http.handlers import SECRET_VARIABLE, Server
 from interlock.http.log_writer import LogWriter
+from interlock.http.periodic_jobs import Allowances, Keep, PeriodicJob, open_periodic_jobs
 from interlock.http.preload import preload
 from interlock.http.problems import Problem
+from interlock.http.request_guard import host_name
+from interlock.http.request_log import log
+from interlock.service.demo import Fleet
+from interlock.service.item_view import moment
 from interlock.service.local import LocalService
+from interlock.service.opening import open_local
 from interlock.settings import Settings, credentials, listed
+from interlock.settings.store_url import scheme_of
+from interlock.store.migrate import pending
 
 #: How long open requests may take after a signal.
 STOP_S = 15
-#: A sweeper that came through longer ago than this is not well.
+#: The sweeper is unhealthy if its last success is older than this.
 SWEEPER_S = 30.0
 CONNECTIONS_MAX = 4_000
 HEAD_MAX_BYTES = 64 << 10
-#: Files that are open beside connections. Connections that are told that there are too many are among them.
+#: Open files besides connections, including refused connections above the limit.
 FILES_MORE, REFUSED_MAX = 200, 50
-#: How long a connection may rest between requests.
+#: How long a connection may be idle between requests.
 REST_S = 75
-#: How long a last look waits for GitHub; then the run starts without.
+#: The time-out of the check before a run starts. After it, the run starts unchecked.
 LOOK_S = 10.0
-#: How long a thread may compute while others want to.
+#: How often the doctor is asked whether a check is due.
+DOCTOR_S = 10.0
+#: How long a thread may compute while others wait.
 SWITCH_S = 0.001
 _UNENCRYPTED = (
     "Tokens cross the network unencrypted. Give --certificate and --key, or name the proxy that does TLS in"
@@ -69,12 +74,22 @@ _UNENCRYPTED = (
 )
 #: A host as requests name it, with or without a port.
 _HOST = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?", re.ASCII)
-#: What only this machine means by itself.
+#: The host names that mean this machine only.
 HERE = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
-class Listener(uvicorn.Server):
-    """uvicorn, which says where it listens, ends waits before it stops, and ends well after a signal."""
+class Listening(NamedTuple):
+    """A server that has begun to listen."""
+
+    url: str
+    #: The path of a new token for the user's own commands, if one was created.
+    token_file: str | None
+    #: A one-time link to the dashboard, if the server listens on this machine alone.
+    link: str | None
+
+
+class UvicornListener(uvicorn.Server):
+    """uvicorn that reports its address, ends waits before it stops, and exits cleanly after a signal."""
 
     def __init__(
         self, config: uvicorn.Config, *, listening: Callable[[str], None], stopping: Callable[[], None]
@@ -97,8 +112,8 @@ class Listener(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """The first signal ends it, a second one ends open requests too. Then the process closes its store
-        and ends, and further ones change nothing."""
+        """The first signal stops the server, and a second one also aborts open requests. Then the process
+        closes its store and exits. Further signals have no effect."""
         main = threading.current_thread() is threading.main_thread()
         numbers = (signal.SIGINT, signal.SIGTERM) if main else ()
         for number in numbers:
@@ -112,36 +127,37 @@ class Listener(uvicorn.Server):
         self.should_exit = True
 
 
-class Up:
+class ServerProcess:
     """One server on one store."""
 
     def __init__(
         self,
         settings: Settings,
         service: LocalService,
-        upkeep: list[app.Upkeep],
-        keep: app.Keep,
-        allowances: app.Allowances,
+        jobs: list[PeriodicJob],
+        keep: Keep,
+        allowances: Allowances,
+        rounds: DoctorRounds,
     ) -> None:
         self._service, self._keep = service, keep
-        #: Why each check failed the last time.
+        #: Why each check last failed.
         self._unready: dict[str, str | None] = {}
         self._secret = os.environ.get(SECRET_VARIABLE, "")
         self.server = Server(
             service,
-            Reading(settings.types, settings.lanes),
+            RequestReader(settings.types, settings.lanes),
             ready=self.ready,
             webhook=self.webhook if self._secret else None,
             poll_s=settings.poll_s,
-            threads=SQLITE_THREADS if app.scheme_of(settings.url) == "sqlite" else THREADS,
+            threads=SQLITE_THREADS if scheme_of(settings.url) == "sqlite" else THREADS,
+            findings=lambda: rounds.report,
         )
         self._instruments = self.server.instruments
-        done = self._instruments.done
-        self.duties = {each.name: Duty(*each, failed=self._failed, done=done) for each in upkeep}
-        self._instruments.attend(self.duties, allowances)
+        self.jobs = {each.name: each for each in jobs}
+        self._instruments.attend(self.jobs, allowances)
 
     def ready(self) -> Mapping[str, Any]:
-        """Whether it can serve. Anybody may ask: what a store says about itself is for the log."""
+        """Whether the server is ready. No token is needed, so errors of the store go only to the log."""
         checks = {
             "store": self._check("store", self._store, "The store cannot be reached or written."),
             "schema": self._check("schema", self._schema, "The schema is not this version's."),
@@ -162,23 +178,24 @@ class Up:
         return {"ok": said is None, "detail": otherwise if said is not None else well}
 
     def _store(self) -> str:
-        app.probe(self._service)
+        self._service.store.database.probe()
         return "The store can be written."
 
     def _schema(self) -> str:
-        if missing := app.missing_migrations(self._service):
+        database = self._service.store.database
+        if missing := len(pending(database.backend, database.applied())):
             raise InvalidInput(f"Migrations are missing: {missing}.", "Run interlock migrate.")
         return "The schema is this version's."
 
     def _sweeper(self) -> str:
-        sweeper = self.duties["sweeper"]
+        sweeper = self.jobs["sweeper"]
         age_s = sweeper.age_s()
         if age_s is None or age_s > SWEEPER_S:
             raise InvalidInput(sweeper.error or "The sweeper has just started.")
         return f"The last sweep was {age_s:.0f} s ago."
 
     def webhook(self, headers: Mapping[str, str], body: bytes) -> Mapping[str, Any]:
-        """Keep a delivery that has the right signature; it is decided on next."""
+        """Store a delivery with a valid signature. It is decided on afterwards."""
         try:
             signature.check(self._secret, body, headers.get("x-hub-signature-256"))
         except InvalidInput as error:
@@ -186,9 +203,9 @@ class Up:
         delivery = headers.get("x-github-delivery", "")
         event = headers.get("x-github-event", "")
         new = self._keep(event, delivery, body)
-        self.duties["deliveries"].want()
-        if "series" in self.duties and repository_of(event, body) is not None:
-            self.duties["series"].want()
+        self.jobs["deliveries"].request()
+        if "series" in self.jobs and repository_of(event, body) is not None:
+            self.jobs["series"].request()
         return {"delivery": delivery, "new": new}
 
     def _failed(self, name: str, error: Exception) -> None:
@@ -197,15 +214,15 @@ class Up:
         log.warning("duty_failed", duty=name, error=said)
 
     def started(self) -> None:
-        for duty in self.duties.values():
-            duty.start()
+        for job in self.jobs.values():
+            job.start(done=self._instruments.done, failed=self._failed)
 
     def stopped(self) -> None:
-        for duty in self.duties.values():
-            duty.stop()
-        end_s = time.monotonic() + duties.STOP_S
-        for duty in self.duties.values():
-            duty.join(max(0.0, end_s - time.monotonic()))
+        for job in self.jobs.values():
+            job.stop()
+        end_s = time.monotonic() + periodic_jobs.STOP_S
+        for job in self.jobs.values():
+            job.join(max(0.0, end_s - time.monotonic()))
 
 
 def _unseen(sentence: str) -> None:
@@ -220,37 +237,44 @@ def serve(
     certificate: str | None,
     key: str | None,
     notify: Callable[[Any], Callable[[], object]],
-    tell: Callable[[str, str | None], None],
+    tell: Callable[[Listening], None],
     check: Callable[[str], None] | None = None,
-    annexes: Callable[[Server], Sequence[Annex]] = lambda _: (),
+    mounted: Callable[[Server], Sequence[MountedApp]] = lambda _: (),
     log_file: int | None = None,
+    demo: bool = False,
 ) -> None:
-    """Serve until a signal comes; `tell` gets the address and where a token for it was put, if one was made.
+    """Serve until a signal. `tell` gets the address and what was created for the user.
 
-    With `check`, serve until that has looked at the server at its address. With an open `log_file` the log
-    goes there, and only warnings and errors to standard error.
+    With `demo`, the demo fleet runs too, and the store must be empty.
+
+    With `check`, serve until `check` has tested the server at its address. With an open `log_file`, the log
+    goes there, and only warnings and errors go to standard error.
     """
     if certificate is not None and key is not None:
         check_pair(certificate, key)
-    absence = settings.absence or Absence()
-    settings = replace(settings, absence=absence)
-    level = logging.INFO if check is None else logging.WARNING  # else our own look is logged
-    with _logging(level, log_file) as written, _opened(settings, notify) as (service, upkeep, keep, left):
+    outage = settings.outage or StoreOutage()
+    settings = replace(settings, outage=outage)
+    level = logging.INFO if check is None else logging.WARNING  # without the requests of our own check
+    with _logging(level, log_file) as written, _opened(settings, notify) as (service, jobs, keep, allowances):
         loopback = is_loopback(host)
         if not loopback and not service.has_tokens():
             raise InvalidInput(
-                "Nobody could use a server beyond this machine: there is no token yet.",
-                "Make one first: interlock token create NAME --scope admin.",
+                "This server has no token, so other machines cannot use it.",
+                "Create one first: interlock token create NAME --scope admin.",
             )
-        up = Up(settings, service, upkeep, keep, left)
-        up.server.instruments.log = written
+        if demo:
+            service.start_demo()
+        rounds = DoctorRounds(service.doctor, lambda: moment(service.store.now_us()))
+        jobs.append(PeriodicJob("doctor", DOCTOR_S, rounds.look))
+        process = ServerProcess(settings, service, jobs, keep, allowances, rounds)
+        process.server.instruments.log = written
         files = _allow_files(CONNECTIONS_MAX + FILES_MORE)
         config = configured(
-            application(
-                up.server,
-                started=up.started,
-                stopped=up.stopped,
-                annexes=annexes(up.server),
+            Application(
+                process.server,
+                started=process.started,
+                stopped=process.stopped,
+                mounted=mounted(process.server),
                 hosts=allowed_hosts(settings, host),
             ),
             proxies=trusted_proxies(settings),
@@ -260,27 +284,28 @@ def serve(
             ssl_certfile=certificate,
             ssl_keyfile=key,
         )
-        # A thread that comes back from the database waits this long for one that computes: at each statement.
+        # A thread that returns from the database waits this long for a computing one, at each statement.
         sys.setswitchinterval(SWITCH_S)
 
         def listening(url: str) -> None:
             try:
-                token = _local_token(service, url, make=check is None) if loopback else None
+                token, path = _local_token(service, url, make=check is None) if loopback else (None, None)
+                link = None if token is None or check is not None else service.sign_in_link(caller=token)
             except InterlockError as error:
                 trouble.append(error)
                 listener.should_exit = True
                 return
-            tell(reachable(url, settings), token)
+            tell(Listening(reachable(url, settings), path, None if link is None else f"{url}{link.path}"))
             if not loopback and certificate is None and not listed(settings.trusted_proxies):
                 log.warning("unencrypted", why=_UNENCRYPTED)
             if check is not None:
                 threading.Thread(target=_checked, args=(check, url, listener), daemon=True).start()
 
         def stopping() -> None:
-            absence.hurry(time.monotonic())
-            up.server.stop()
+            outage.shut_down(time.monotonic())
+            process.server.stop()
 
-        listener = Listener(config, listening=listening, stopping=stopping)
+        listener = UvicornListener(config, listening=listening, stopping=stopping)
         trouble: list[InterlockError] = []
         failures: list[OSError] = []
         with _overheard(failures):
@@ -293,7 +318,7 @@ def serve(
 
 
 def check_pair(certificate: str, key: str) -> None:
-    """Raise unless TLS can be done with these files."""
+    """Raise unless these files work for TLS."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_verify_locations(certificate)
@@ -302,7 +327,7 @@ def check_pair(certificate: str, key: str) -> None:
             f"{certificate} is not a certificate.", "Name a PEM file: BEGIN CERTIFICATE is in it."
         ) from None
     try:
-        context.load_cert_chain(certificate, key, password=lambda: "")  # nobody is there to type one
+        context.load_cert_chain(certificate, key, password=lambda: "")  # there is no terminal for a password
     except OSError as error:
         if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
             raise InvalidInput(
@@ -317,7 +342,7 @@ def check_pair(certificate: str, key: str) -> None:
 
 @contextmanager
 def _overheard(failures: list[OSError]) -> Iterator[None]:
-    """Keep the errors for which uvicorn does not start, instead of showing them."""
+    """Collect the errors that stop uvicorn's start, instead of printing them."""
 
     def hear(record: logging.LogRecord) -> bool:
         if isinstance(record.msg, OSError):
@@ -333,25 +358,27 @@ def _overheard(failures: list[OSError]) -> Iterator[None]:
 
 
 def _cannot_listen(host: str, port: int, failures: Sequence[OSError]) -> InvalidInput:
-    sentence = f"{host}:{port} cannot be listened on"
     match failures[0].errno if failures else None:
         case errno.EADDRINUSE:
-            why, hint = (
-                "the port is taken",
+            return InvalidInput(
+                f"Port {port} is already in use on {host}.",
                 'Choose another --port (make up ARGS="--port 18000"); 0 takes a free one.',
             )
         case errno.EACCES:
-            why, hint = "this user may not use the port", "Choose a --port of 1024 or more."
+            return InvalidInput(
+                f"Permission denied: this user may not use port {port}.", "Choose a --port of 1024 or more."
+            )
         case _:
-            why = f"{host} is not an address of this machine"
-            hint = "Choose another --host: 127.0.0.1 is this machine alone, 0.0.0.0 is all its addresses."
-    return InvalidInput(f"{sentence}: {why}.", hint)
+            return InvalidInput(
+                f"{host} is not an address of this machine.",
+                "Choose another --host: 127.0.0.1 is this machine alone, 0.0.0.0 is all its addresses.",
+            )
 
 
 def configured(
     app: Any, *, proxies: Sequence[Network] = (), connections: int | None = None, **more: Any
 ) -> uvicorn.Config:
-    """How uvicorn serves an application here."""
+    """uvicorn's configuration for an application."""
     most = CONNECTIONS_MAX if connections is None else connections
     return uvicorn.Config(
         app,
@@ -359,7 +386,7 @@ def configured(
         access_log=False,
         server_header=False,
         loop="asyncio",
-        http=protocol(Crowd(proxies, most + REFUSED_MAX)),
+        http=protocol(ConnectionCounts(proxies, most + REFUSED_MAX)),
         ws="none",
         lifespan="on",
         proxy_headers=bool(proxies),
@@ -373,7 +400,7 @@ def configured(
 
 
 def allowed_hosts(settings: Settings, host: str) -> frozenset[str] | None:
-    """The hosts by which this server may be asked for; None if by any."""
+    """The host names that this server accepts; None for any."""
     chosen = listed(settings.allowed_hosts)
     if "*" in chosen:
         return None
@@ -388,7 +415,7 @@ def allowed_hosts(settings: Settings, host: str) -> frozenset[str] | None:
 
 
 def reachable(url: str, settings: Settings) -> str:
-    """An address by which other machines may ask; one that stands for all is of no use to them."""
+    """The server's URL for other machines. A wildcard address is replaced by a host name."""
     scheme, _, place = url.partition("://")
     host, _, port = place.rpartition(":")
     if host not in ("0.0.0.0", "[::]"):  # noqa: S104  (looked for)
@@ -398,7 +425,7 @@ def reachable(url: str, settings: Settings) -> str:
 
 
 def trusted_proxies(settings: Settings) -> tuple[Network, ...]:
-    """The networks of proxies that are believed."""
+    """The networks of trusted proxies."""
     try:
         return tuple(ipaddress.ip_network(each, strict=False) for each in listed(settings.trusted_proxies))
     except ValueError as error:
@@ -408,8 +435,8 @@ def trusted_proxies(settings: Settings) -> tuple[Network, ...]:
 
 
 def _allow_files(count: int) -> int:
-    """Let this process have as many files open as connections need, as far as it may say so itself; how many
-    it may have open."""
+    """Raise the limit of open files to what connections need, or to the allowed maximum; gives the new
+    limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < count:
         most = count if hard == resource.RLIM_INFINITY else min(count, hard)
@@ -418,7 +445,7 @@ def _allow_files(count: int) -> int:
     return count
 
 
-def _checked(check: Callable[[str], None], url: str, listener: Listener) -> None:
+def _checked(check: Callable[[str], None], url: str, listener: UvicornListener) -> None:
     try:
         check(url)
     finally:
@@ -428,19 +455,28 @@ def _checked(check: Callable[[str], None], url: str, listener: Listener) -> None
 @contextmanager
 def _opened(
     settings: Settings, notify: Callable[[Any], Callable[[], object]]
-) -> Iterator[tuple[LocalService, list[app.Upkeep], app.Keep, app.Allowances]]:
-    service = cast("LocalService", app.open_service(settings=settings))
+) -> Iterator[tuple[LocalService, list[PeriodicJob], Keep, Allowances]]:
+    service = open_local(settings)
+    service.demo_operations.open_fleet = partial(_demo_fleet, service, settings)
     try:
-        app.check_sessions(service)
+        service.store.database.check_sessions()
         preload(service)
-        limits = Limits(clock=time.time)  # all of them ask with one token
+        limits = Limits(clock=time.time)  # all parts use one token
         with (
-            app.open_upkeep(settings, service, limits, notify(service), _no_traces, _put_off) as opened,
-            app.last_look(service, settings, _unseen, patience_s=LOOK_S, limits=limits) as service.last_look,
+            open_periodic_jobs(settings, service, limits, notify(service), _no_traces, _put_off) as opened,
+            start_check(service, settings, _unseen, patience_s=LOOK_S, limits=limits) as last_look,
         ):
+            service.run_starts.last_look = last_look
             yield service, *opened
     finally:
+        service.demo_operations.leave_demo()
         service.close()
+
+
+def _demo_fleet(service: LocalService, settings: Settings) -> Fleet:
+    from interlock.demo.fleet import DemoFleet  # noqa: PLC0415  (few servers ever need it)
+
+    return DemoFleet(service, settings, lambda error: log.error("defect", where="demo", exc_info=error))
 
 
 def _put_off(delivery: str, event: str, why: str) -> None:
@@ -452,23 +488,23 @@ def _no_traces(why: str) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Whether an address is reachable only from this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
 
 
-def _local_token(service: LocalService, url: str, *, make: bool) -> str | None:
-    """A token for the user's own commands, in the user's own file; where that is, if one was made now."""
+def _local_token(service: LocalService, url: str, *, make: bool) -> tuple[str | None, str | None]:
+    """Ensure a token for the user's own commands in the user's own file. Gives the token's id, and the path
+    if the token is new."""
     try:
         if (known := credentials.token_for(url, os.environ)) is not None:
-            service.bearer(known)
-            return None
+            return service.bearer(known)[0].id, None
     except NoToken:
         pass
     if not make:
-        return None
+        return None, None
     made = service.create_token("local", scope="admin")
     assert made.token is not None
     try:
@@ -476,11 +512,11 @@ def _local_token(service: LocalService, url: str, *, make: bool) -> str | None:
     except InterlockError:
         service.revoke_token(made.id)
         raise
-    return None if path is None else str(path)
+    return made.id, None if path is None else str(path)
 
 
 class _Libraries(logging.Handler):
-    """What libraries log, in the form of our own lines."""
+    """Logs records of libraries in the format of our own lines."""
 
     def emit(self, record: logging.LogRecord) -> None:
         log.log(record.levelno, record.name, said=record.getMessage(), exc_info=record.exc_info)
@@ -488,7 +524,7 @@ class _Libraries(logging.Handler):
 
 @contextmanager
 def _logging(level: int, file: int | None = None) -> Iterator[LogWriter]:
-    """The log goes to standard error while this is open; if there is a file, there, and warnings to both."""
+    """Send the log to standard error while open. With a file, it goes there, and warnings go to both."""
     screen = LogWriter(sys.stderr.fileno())
     writer = screen if file is None else LogWriter(file)
     for_people, for_programs = structlog.dev.ConsoleRenderer(), structlog.processors.JSONRenderer()

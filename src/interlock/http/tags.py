@@ -1,4 +1,4 @@
-"""Entity tags: whoever changes something may say which version of it they have looked at."""
+"""Entity tags: with a change, a client may name the version that it expects."""
 
 from __future__ import annotations
 
@@ -6,61 +6,58 @@ import re
 from typing import Any
 
 from interlock.core.errors import InvalidInput
-from interlock.service.contract import ChangeView, ShowView, to_json
-from interlock.service.itemview import version
-from interlock.service.usecases import UseCase
+from interlock.service.contract import to_json
+from interlock.service.item_view import ItemView, version
+from interlock.service.operations import Operation
 
 _TAG = re.compile(r'"([!#-~]{1,64})"', re.ASCII)
-#: What has a version, and the field of a request that expects one.
-EXPECTED = {"edit": "expected", "edit_plan": "base"}
-#: Whose answers have a tag.
-TAGGED = ("show", "plan", "edit", "edit_plan")
 
 
 class _Tagged(dict[str, Any]):
-    """The answer to an edit of an item, and the item's version, which is not in it."""
+    """An answer with an item, and the item's version as an attribute."""
 
     tag: str
 
 
-def of_item(shown: ShowView | ChangeView) -> str:
-    return f'"{version(shown.item)}"'
-
-
-def tagged(case: UseCase, answer: Any) -> Any:
+def tagged(operation: Operation, answer: Any) -> Any:
     """An answer as JSON values."""
-    if case.name != "edit":
-        return to_json(answer)
-    value = _Tagged(to_json(answer))
-    value.tag = of_item(answer)
+    value = to_json(answer)
+    if operation.etag and isinstance(item := getattr(answer, operation.etag), ItemView):
+        value = _Tagged(value)
+        value.tag = f'"{version(item)}"'
     return value
 
 
-def of_answer(case: UseCase, answer: Any) -> str | None:
-    """The tag of an answer; the repeated answer to an edit of an item has none."""
-    if case.name == "edit":
-        return answer.tag if isinstance(answer, _Tagged) else None
-    return f'"{answer["revision"]}"' if case.name in TAGGED else None
+def of_answer(operation: Operation, answer: Any) -> str | None:
+    """The tag of an answer. The repeated answer to an edit of an item has none."""
+    if not operation.etag:
+        return None
+    if isinstance(answer, _Tagged):
+        return answer.tag
+    found = answer[operation.etag]
+    return None if isinstance(found, dict) else f'"{found}"'
 
 
-def with_expected(case: UseCase, body: Any, header: str) -> Any:
-    """The body of a request with the version that its `If-Match` names.
+def with_expected(operation: Operation, body: Any, header: str) -> Any:
+    """The body of a request, with the version in its `If-Match`.
 
-    Where nothing has a version, nobody is left in the belief that one was compared.
+    If the target has no version, the request is refused: its sender must not believe that one was compared.
     """
-    if case.name not in EXPECTED:
-        raise InvalidInput("This address knows no versions.", "Leave If-Match away.")
-    if header.strip() == "*" and case.name == "edit":  # it must be there, which it must be anyway
+    found = [parameter for parameter in operation.parameters if parameter.name == operation.if_match]
+    if not found:
+        raise InvalidInput("This endpoint has no versions.", "Omit If-Match.")
+    (expected,) = found
+    if header.strip() == "*" and not expected.needed:  # any version matches, as without the header
         return body
     match = _TAG.fullmatch(header.strip())
     if match is None:
         raise InvalidInput("If-Match is not one entity tag.", "Send the ETag of the answer to your GET.")
-    field, tag = EXPECTED[case.name], match[1]
-    if case.name == "edit_plan" and not tag.isdigit():
+    number = expected.kind is int
+    if number and not match[1].isdigit():
         raise InvalidInput("If-Match is not the tag of a plan.", "Send the ETag of the answer to your GET.")
-    value = int(tag) if case.name == "edit_plan" else tag
+    value = int(match[1]) if number else match[1]
     if not isinstance(body, dict):
         return body
-    if body.get(field, value) != value:
-        raise InvalidInput(f"If-Match and {field} name two versions.", "Send one of them.")
-    return {**body, field: value}
+    if body.get(expected.name, value) != value:
+        raise InvalidInput(f"If-Match and {expected.name} name two versions.", "Send one of them.")
+    return {**body, expected.name: value}

@@ -1,1 +1,1 @@
-"""Proof that the promises held: one strict checker of event logs, for the demo and for the tests."""
+"""Proof that the promises held: one strict checker of event logs, used by the demo and the tests."""

@@ -1,18 +1,19 @@
-"""What must hold at the end: the promises, by the history checker, and the store's own invariants."""
+"""The checks at the end: the promises, by the history checker, and the store's own invariants."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 
+from interlock.core.record import replace
 from interlock.demo.scenes import LIMITED_MAX, most_of_limited
 from interlock.demo.stage import LIMITED, Stage
-from interlock.proof.history import History
+from interlock.proof.checker import History
 from interlock.service.contract import CheckView
 
 _CLOCK_TICK_S = 0.01
 _ENDED = ("completed", "superseded", "coalesced")
-#: The checker's rules about refused and late writes, and about lost inputs. Every other rule is about lanes.
+#: The checker's rules about refused and late writes, and about lost inputs. All other rules are about lanes.
 _LATE_WRITES = ("fenced", "ends_once", "refused_with_reason", "refused_changes_nothing")
 _INPUTS = ("nothing_lost", "absorbed_travels", "rows_match_lines")
 _RESULTS = ("acknowledged_once", "acknowledged_is_kept")
@@ -38,22 +39,22 @@ def check(stage: Stage) -> Iterator[CheckView]:
     detail = f"{len(stage.acknowledged)} acknowledged, {recorded.total()} recorded"
     yield _check("acknowledged results stand once", broken, detail)
 
-    # No run was accepted after it was refused, and no result of a run that did not succeed was recorded.
+    # No refused run was accepted later, and no result of an unsuccessful run was recorded.
     broken = history.broken(*_LATE_WRITES)
     for nonce, run in stage.offered.items():
         if history.runs[run].outcome != "succeeded" and nonce in {known for known, _ in recorded}:
             broken.append(f"the result of run {run}, which is {history.runs[run].outcome}, was recorded")
     yield _check("late writes change nothing", broken, f"{len(history.refused)} refused, none left a trace")
 
-    # Every item has ended, and a run that succeeded has read every text that was sent.
+    # Every item has ended, and a successful run has read every text that was sent.
     read = {text for run in succeeded for text in run.result["read"]}
-    broken = history.broken(*_INPUTS) + [f"nobody read {text!r}" for text in inputs if text not in read]
+    broken = history.broken(*_INPUTS) + [f"no run read {text!r}" for text in inputs if text not in read]
     broken += [f"item {item} is {status}" for item, status in statuses.items() if status not in _ENDED]
     yield _check("no input is lost", broken, f"{len(inputs)} sent, all read by runs that succeeded")
 
-    # No lock outlived its holder by more than its lease and one sweep.
+    # No lock outlived its holder by more than the lease and one sweep.
     limit_s = stage.lease_s + stage.sweep_gap_s + _CLOCK_TICK_S
-    spans_s = [stage.outlived_s(blow) for blow in stage.blows]
+    spans_s = [stage.outlived_s(sent) for sent in stage.signals]
     broken = [f"a lock outlived its holder by {s:.1f} s" for s in spans_s if s > limit_s]
     detail = f"{max(spans_s, default=0):.1f} s at most, limit {limit_s:.1f} s"
     yield _check("locks end with lease and sweep", broken, detail)
@@ -64,12 +65,14 @@ def check(stage: Stage) -> Iterator[CheckView]:
 
     doctor = stage.service.doctor()
     broken = [f"{c.name}: {c.detail}" for c in doctor if not c.ok]
+    cures = tuple(cure for c in doctor if not c.ok for cure in c.cures)
     mend = " ".join(c.mend for c in doctor if not c.ok)
-    yield _check("the store's own invariants", broken, "doctor finds nothing broken", mend)
+    found = _check("the store's own invariants", broken, "doctor finds nothing broken", mend)
+    yield replace(found, cures=cures)
 
 
 def one_run_a_lane(history: History) -> CheckView:
-    """No two runs of a lane overlap, each has a higher number than the one before, and moves are lawful."""
+    """No two runs of a lane overlap, run numbers increase, and all transitions are allowed."""
     elsewhere = {*_LATE_WRITES, *_INPUTS, *_RESULTS}
     broken = [v.text for v in history.violations if v.rule not in elsewhere]
     lanes = {run.lane for run in history.runs.values()}

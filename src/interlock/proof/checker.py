@@ -1,13 +1,13 @@
 """The history checker: could this event log have come from a store that keeps its promises?
 
-The demo and `tests/faults` make the traffic and the faults; this module replays what they left. It is
-written from the promises and shares no code with the rules it checks.
+The demo and `tests/faults` create the traffic and the faults; this module replays the resulting log. It is
+written from the promises and shares no code with the rules that it checks.
 
-Lines are replayed by their numbers: a store numbers the lines of a transaction after its last lock, so this
-is the order in which things happened to an item and to a lane. Run numbers must grow in that order. So must
-times, unless somebody sets the clock: `check_times` says where they do not.
+Lines are replayed by their numbers. A store numbers the lines of a transaction after its last lock, so this
+is the order of events on an item and on a lane. Run numbers must grow in that order. So must times, unless
+the clock is set: `check_times` reports where they do not.
 
-The checker cannot see what leaves no line: a renewal, a read, a payload.
+The checker cannot see actions without a line: renewals, reads, payloads.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from interlock.service.contract import EventView
 ACTIVE = ("pending", "in_progress")
 UNFINISHED = ("waiting", "deferred", *ACTIVE)
 RETRIED = ("failed", "cancelled")
-#: Statuses of a task that may get a new dependency; a back-off that keeps its lane is `pending` too.
+#: Statuses of a task that may get a new dependency. An item in back-off that keeps its lane is `pending` too.
 BACK_TO_WAITING = ("pending", "deferred")
-#: Kinds of lines that say nothing about who holds what.
+#: Kinds of lines that do not affect who holds a lane.
 UNMODELLED = (
     "plan",
     "question",
@@ -40,13 +40,13 @@ UNMODELLED = (
     "block",
     "gate",
 )
-#: Reasons for which messages start nothing.
+#: Reasons why messages start no work.
 _MUTE = ("own_message", "outsider")
 ENDINGS = ("succeeded", "failed", "cancelled", "timed_out", "lost", "released")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class LoggedEvent:
     """One event of the log, with the fields that the checks need."""
 
     seq: int
@@ -61,7 +61,7 @@ class Line:
 
     @classmethod
     def of(cls, event: EventView) -> Self:
-        """An event as the service answers it."""
+        """An event from the service."""
         same = ("seq", "kind", "reason", "item", "run", "lane", "agent", "data")
         values = {name: getattr(event, name) for name in same}
         return cls(at_us=round(event.at.timestamp() * 1e6), **values)
@@ -73,7 +73,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """A promise that the history breaks: `rule` is a stable name, `text` is for people."""
+    """A broken promise in the history: `rule` is a stable name, `text` is for people."""
 
     rule: str
     text: str
@@ -90,10 +90,10 @@ class ReplayedRun:
     item: int
     lane: str | None
     agent: str
-    started: Line
-    ended: Line | None = None
+    started: LoggedEvent
+    ended: LoggedEvent | None = None
 
-    def ended_before(self, line: Line) -> bool:
+    def ended_before(self, line: LoggedEvent) -> bool:
         """Whether the run had ended when the line was written."""
         return self.ended is not None and self.ended.seq < line.seq
 
@@ -104,39 +104,39 @@ class ReplayedRun:
 
 @dataclass(slots=True)
 class ReplayedItem:
-    """One item, as the lines so far leave it."""
+    """One item, in its state after the lines so far."""
 
     id: int
     lane: str | None
     status: str
-    #: In observe mode nothing is held back: other runs may share its lane.
+    #: In observe mode nothing is blocked: other runs may share its lane.
     observed: bool = False
     run: int | None = None
     absorbed_by: int | None = None
     #: The plan whose task it is.
     plan: int | None = None
-    #: It ended with unread messages, and only its own side had written them.
+    #: It ended with unread messages that all came from its own side.
     muted: bool = False
-    #: It may not start before a person has spoken.
+    #: It may not start until a person has sent a message.
     stopped: bool = False
 
 
 class History:
     """A replayed log. `violations` is empty if every promise held."""
 
-    def __init__(self, lines: Iterable[Line]) -> None:
+    def __init__(self, lines: Iterable[LoggedEvent]) -> None:
         self.lines = sorted(lines, key=lambda line: line.seq)
         self.violations: list[Violation] = []
         self.items: dict[int, ReplayedItem] = {}
         self.runs: dict[int, ReplayedRun] = {}
-        self.refused: list[Line] = []
+        self.refused: list[LoggedEvent] = []
         self.kinds: Counter[str] = Counter(line.kind for line in self.lines)
         self._owners: dict[str, set[int]] = defaultdict(set)
         self._last_run: dict[str, int] = {}
         self._in_cycle: set[int] = set()
         seqs = Counter(line.seq for line in self.lines)
         for seq in (seq for seq, count in seqs.items() if count > 1):
-            self._break("numbered_once", f"the number {seq} was given to {seqs[seq]} lines")
+            self._report("numbered_once", f"the number {seq} was given to {seqs[seq]} lines")
         for line in self.lines:
             self._replay(line)
         self._check_refusals()
@@ -159,7 +159,7 @@ class History:
         return [v.text for v in self.violations if v.rule in rules]
 
     def movers(self) -> dict[int, str]:
-        """Every unfinished item that something will move, and what that is."""
+        """Every unfinished item that will be moved, with what will move it."""
         held = {i.lane for i in self.items.values() if i.status in ACTIVE}
         found = {}
         for item in self.items.values():
@@ -177,47 +177,47 @@ class History:
         return found
 
     def check_inputs(self, added: Iterable[int] = ()) -> None:
-        """No input is lost: every added item has ended, or something moves it next."""
+        """No input is lost: every added item has ended, or something will move it."""
         movers = self.movers()
         for item in self.items.values():
             if item.status in UNFINISHED and item.id not in movers:
-                self._break("nothing_lost", f"item {item.id} is {item.status} and nothing moves it")
+                self._report("nothing_lost", f"item {item.id} is {item.status} and nothing moves it")
         for item_id in sorted(set(added) - set(self.items)):
-            self._break("nothing_lost", f"item {item_id} was acknowledged and left no line")
+            self._report("nothing_lost", f"item {item_id} was acknowledged and left no line")
 
     def check_acknowledged(self, done: Iterable[tuple[int, int]]) -> None:
-        """Every acknowledged `done`, given as (run, item), is recorded for that run, and once."""
+        """Every acknowledged `done`, given as (run, item), is recorded exactly once for that run."""
         done = list(done)
         for (run, item), count in Counter(done).items():
             if count > 1:
-                self._break("acknowledged_once", f"run {run} was acknowledged {count} times")
+                self._report("acknowledged_once", f"run {run} was acknowledged {count} times")
             known = self.runs.get(run)
             if known is None or known.item != item or known.ended is None:
-                self._break(
+                self._report(
                     "acknowledged_is_kept", f"run {run} of item {item} was acknowledged, not recorded"
                 )
             elif known.ended.kind != "run.succeeded":
-                self._break(
+                self._report(
                     "acknowledged_is_kept", f"run {run} was acknowledged as done, recorded as {known.ended}"
                 )
         twice = Counter(item for _, item in set(done))
         for item in (item for item, count in twice.items() if count > 1):
-            self._break("acknowledged_once", f"item {item} was acknowledged as done by {twice[item]} runs")
+            self._report("acknowledged_once", f"item {item} was acknowledged as done by {twice[item]} runs")
 
     def check_store(self, statuses: Mapping[int, str]) -> None:
-        """The items' rows agree with the log: no change without a line, no line without a change."""
+        """The items' rows match the log: no change without a line, no line without a change."""
         for item_id in sorted(set(statuses) | set(self.items)):
             logged = self.items[item_id].status if item_id in self.items else "unknown"
             kept = statuses.get(item_id, "missing")
             if logged != kept:
-                self._break("rows_match_lines", f"item {item_id} is {kept}, its lines say {logged}")
+                self._report("rows_match_lines", f"item {item_id} is {kept}, its lines say {logged}")
 
     def check_times(self) -> None:
-        """The times of what happened to an item, and of runs on a lane, grow with their numbers.
+        """The times of an item's events, and of runs on a lane, grow with their numbers.
 
-        A refusal takes no lock: its time is compared with nothing.
+        Times of refusals are not compared, because a refusal takes no lock.
         """
-        last: dict[tuple[str, int | str], Line] = {}
+        last: dict[tuple[str, int | str], LoggedEvent] = {}
         for line in self.lines:
             if line.kind == "clock.stepped":
                 last.clear()
@@ -232,12 +232,12 @@ class History:
                 before = last.get(key)
                 if before is not None and line.at_us < before.at_us:
                     text = f"{line} is {before.at_us - line.at_us} us older than {before}"
-                    self._break("times_grow", text)
+                    self._report("times_grow", text)
                 last[key] = line
 
     # -- the model --------------------------------------------------------------------------------
 
-    def _replay(self, line: Line) -> None:
+    def _replay(self, line: LoggedEvent) -> None:
         match line.kind.partition("."):
             case ("run", _, "started"):
                 self._start(line)
@@ -263,23 +263,25 @@ class History:
             case (kind, _, _) if kind in UNMODELLED:
                 pass
             case _:
-                self._break("known_kind", f"{line} is of no known kind")
+                self._report("known_kind", f"{line} is of no known kind")
 
-    def _move_item(self, line: Line, what: str) -> None:
+    def _move_item(self, line: LoggedEvent, what: str) -> None:
         match what:
             case "added" | "observed":
                 status = line.data.get("status", "")
                 kept = status == "cancelled" and line.reason in _MUTE
                 if not kept and status not in ("waiting", "deferred", "pending"):
-                    self._break("lawful_birth", f"{line} begins as {status!r}")
+                    self._report("lawful_birth", f"{line} begins as {status!r}")
                 parent = self.items.get(line.data.get("follows_item", 0))
                 if parent is not None and parent.muted:
-                    self._break("nothing_wakes_itself", f"{line} follows mute messages of item {parent.id}")
-                self._create(line, status, observed=what == "observed")
+                    self._report("nothing_wakes_itself", f"{line} follows mute messages of item {parent.id}")
+                # A follow-up stays in the mode of its parent.
+                observed = what == "observed" or (parent is not None and parent.observed)
+                self._create(line, status, observed=observed)
             case "coalesced":
                 self._create(line, "coalesced", absorbed_by=line.data.get("into_item"))
             case "superseded":
-                # The line of its run may have moved it already.
+                # The line of its run may already have moved it.
                 self._move(line, line.item, (*UNFINISHED, *RETRIED, "superseded"), "superseded")
                 if line.item in self.items:
                     self.items[line.item].absorbed_by = line.data.get("by_item")
@@ -288,32 +290,34 @@ class History:
             case "reentered":
                 found = (*BACK_TO_WAITING, "waiting", *RETRIED)
                 self._move(line, line.item, found, line.data.get("status", ""))
-                self._go_on(line)
+                self._continue(line)
             case "edited":
                 self._move(line, line.item, (*BACK_TO_WAITING, "waiting"), line.data.get("status", ""))
             case "parked" | "retried" | "duplicate" | "rejected":
                 pass  # the item's status does not change
             case _:
-                self._break("known_kind", f"{line} is of no known kind")
+                self._report("known_kind", f"{line} is of no known kind")
 
-    def _stop(self, line: Line) -> None:
-        """An item that has never run waits for a person; one in back-off only goes on waiting."""
+    def _stop(self, line: LoggedEvent) -> None:
+        """An item that has never run waits for a person. One in back-off just stays in back-off."""
         item = self.items.get(line.item) if line.item is not None else None
         if item is not None and item.status == "waiting":
             item.stopped = not self.runs_of(item.id)
 
-    def _go_on(self, line: Line) -> None:
+    def _continue(self, line: LoggedEvent) -> None:
         item = self.items.get(line.item) if line.item is not None else None
         if item is not None and item.stopped:
             if line.reason not in ("woken_by_message", "operator"):
-                self._break("a_loop_waits_for_a_person", f"{line} was started by {line.reason or 'nobody'}")
+                self._report(
+                    "a_loop_waits_for_a_person", f"{line} was started by {line.reason or 'no cause'}"
+                )
             item.stopped = False
 
     def _create(
-        self, line: Line, status: str, *, observed: bool = False, absorbed_by: int | None = None
+        self, line: LoggedEvent, status: str, *, observed: bool = False, absorbed_by: int | None = None
     ) -> None:
         if line.item is None or line.item in self.items:
-            self._break("added_once", f"{line} adds an item that is there already, or none")
+            self._report("added_once", f"{line} adds an item that is there already, or none")
             return
         plan = line.data.get("plan") if "task" in line.data else None
         self.items[line.item] = ReplayedItem(
@@ -321,9 +325,9 @@ class History:
         )
         self._put(line, self.items[line.item], status)
 
-    def _start(self, line: Line) -> None:
+    def _start(self, line: LoggedEvent) -> None:
         if line.run is None or line.item is None or line.run in self.runs:
-            self._break("numbered_once", f"{line} starts a run whose number was used before, or none")
+            self._report("numbered_once", f"{line} starts a run whose number was used before, or none")
             return
         self.runs[line.run] = ReplayedRun(line.run, line.item, line.lane, line.agent or "", line)
         self._move(line, line.item, ("pending",), "in_progress")
@@ -332,25 +336,25 @@ class History:
             return
         item.run = line.run
         if item.plan in self._in_cycle:
-            self._break("no_start_in_a_cycle", f"{line} is of plan {item.plan}, whose editor owes an edit")
+            self._report("no_start_in_a_cycle", f"{line} is of plan {item.plan}, whose editor owes an edit")
         if line.lane is not None and not item.observed:
             before = self._last_run.get(line.lane, 0)
             if line.run <= before:
-                self._break("run_numbers_grow", f"{line} came after run {before} of the same lane")
+                self._report("run_numbers_grow", f"{line} came after run {before} of the same lane")
             self._last_run[line.lane] = max(before, line.run)
 
-    def _end(self, line: Line, ending: str) -> None:
+    def _end(self, line: LoggedEvent, ending: str) -> None:
         run = self.runs.get(line.run) if line.run is not None else None
         if run is None:
-            self._break("started_before_ended", f"{line} ends a run that never started")
+            self._report("started_before_ended", f"{line} ends a run that never started")
             return
         if run.ended is not None:
-            self._break("ends_once", f"{line} ends a run that {run.ended} had ended")
+            self._report("ends_once", f"{line} ends a run that {run.ended} had ended")
             return
         run.ended = line
         item = self.items.get(run.item)
         if item is not None and item.run != run.number:
-            self._break("fenced", f"{line} ends a run that is not its item's current one, {item.run}")
+            self._report("fenced", f"{line} ends a run that is not its item's current one, {item.run}")
             return
         after = "completed" if ending == "succeeded" else line.data.get("item_status", "")
         self._move(line, run.item, ("in_progress",), after)
@@ -358,17 +362,17 @@ class History:
             item.run = None
             item.muted = line.data.get("unread_why") in _MUTE
 
-    def _move(self, line: Line, item_id: int | None, before: Sequence[str], after: str) -> None:
+    def _move(self, line: LoggedEvent, item_id: int | None, before: Sequence[str], after: str) -> None:
         item = self.items.get(item_id) if item_id is not None else None
         if item is None:
-            self._break("added_once", f"{line} is about item {item_id}, which was never added")
+            self._report("added_once", f"{line} is about item {item_id}, which was never added")
             return
         if item.status not in before:
             rule = "promoted_before_started" if line.kind == "run.started" else "lawful_move"
-            self._break(rule, f"{line} found its item {item.status}, not {' or '.join(before)}")
+            self._report(rule, f"{line} found its item {item.status}, not {' or '.join(before)}")
         self._put(line, item, after)
 
-    def _put(self, line: Line, item: ReplayedItem, status: str) -> None:
+    def _put(self, line: LoggedEvent, item: ReplayedItem, status: str) -> None:
         item.status = status
         if item.lane is None or item.observed:
             return
@@ -380,47 +384,47 @@ class History:
         if len(owners) > 1:
             running = [i for i in owners if self.items[i].status == "in_progress"]
             rule = "one_run_a_lane" if len(running) > 1 else "one_owner_a_lane"
-            self._break(rule, f"after {line} lane {item.lane} is held by items {sorted(owners)}")
+            self._report(rule, f"after {line} lane {item.lane} is held by items {sorted(owners)}")
 
     # -- checks of the whole log ------------------------------------------------------------------
 
     def _check_refusals(self) -> None:
-        """A refused write changes nothing, and only a run that has ended is refused. Of a foreign handle the
-        history knows nothing: its run was claimed from another store, or in a past that this one has lost."""
+        """A refused write changes nothing, and only ended runs are refused. The history has no data on a
+        foreign handle: its run was claimed from another store, or in a past that this store has lost."""
         for line in self.refused:
             if line.reason == "foreign_handle":
                 continue
             run = self.runs.get(line.run) if line.run is not None else None
             if run is None:
-                self._break("refused_with_reason", f"{line} refused a run that never started")
+                self._report("refused_with_reason", f"{line} refused a run that never started")
             elif run.ended is None:
-                self._break("refused_with_reason", f"{line} refused a run that had not ended")
+                self._report("refused_with_reason", f"{line} refused a run that had not ended")
             elif not run.ended_before(line):
                 text = f"{line} was refused, and then {run.ended} was accepted"
-                self._break("refused_changes_nothing", text)
+                self._report("refused_changes_nothing", text)
 
     def _check_absorbed(self) -> None:
-        """Absorbed items lead to an item that exists, and never in a circle."""
+        """Absorbed items lead to an existing item, without cycles."""
         for item in self.items.values():
             seen, at = {item.id}, item
             while at.absorbed_by is not None and at.status in ("superseded", "coalesced"):
                 if at.absorbed_by not in self.items or at.absorbed_by in seen:
-                    self._break("absorbed_travels", f"item {at.id} went into item {at.absorbed_by}")
+                    self._report("absorbed_travels", f"item {at.id} went into item {at.absorbed_by}")
                     break
                 seen.add(at.absorbed_by)
                 at = self.items[at.absorbed_by]
 
-    def _break(self, rule: str, text: str) -> None:
+    def _report(self, rule: str, text: str) -> None:
         self.violations.append(Violation(rule=rule, text=text))
 
 
-def seconds(first: Line, last: Line) -> float:
+def seconds(first: LoggedEvent, last: LoggedEvent) -> float:
     """The time between two lines, on the store's clock."""
     return (last.at_us - first.at_us) / 1e6
 
 
 def most_at_once(runs: Iterable[ReplayedRun]) -> int:
-    """How many of these runs lived at the same time, at most."""
+    """The most of these runs that were live at the same time."""
     changes: list[tuple[int, int]] = []
     for run in runs:
         changes.append((run.started.at_us, 1))

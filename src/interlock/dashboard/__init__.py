@@ -1,0 +1,1 @@
+"""The dashboard: pages for people, drawn from operations of the service."""

@@ -1,0 +1,1 @@
+"""Charts as SVG from plain values: presentation attributes and classes, no styles and no scripts."""
