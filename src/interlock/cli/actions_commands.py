@@ -1,4 +1,4 @@
-"""`actions`: write a workflow for an agent, check workflows, and cancel runs that go on for nothing."""
+"""`actions`: write a workflow for an agent, check workflows, and cancel orphaned runs."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from interlock.cli.output import tell
 from interlock.cli.values import repository
 from interlock.cli.workflow_files import WORKFLOWS, outside_words, source_of, tree, write
 from interlock.core.errors import Exit, InvalidInput, TooLarge
-from interlock.service.intake import choice, span_s
+from interlock.service.item_fields import choice, span_s
 
-actions = Group("Write a GitHub workflow for an agent, find mistakes in workflows, cancel stray runs.")
+actions = Group("Write a GitHub workflow for an agent, find mistakes in workflows, cancel orphaned runs.")
 
 _DEFAULT_OUTPUT = WORKFLOWS / "agent.yml"
-#: More than any repository has: a directory given by mistake is not read in full.
+#: More than any repository has: a directory passed by mistake is not read in full.
 _FILES_MAX = 1_000
 
 
 @actions.callback()
 def show_help(ctx: typer.Context) -> int:
-    """Write a GitHub workflow for an agent, find mistakes in workflows, cancel stray runs."""
+    """Write a GitHub workflow for an agent, find mistakes in workflows, cancel orphaned runs."""
     if ctx.invoked_subcommand is None:
         sys.stdout.write(ctx.get_help())
     return Exit.OK
@@ -114,7 +114,7 @@ def check(
 
     It checks a concurrency group by the keys that events get, and is silent about what only a run can know.
     """
-    from interlock.actions.checks import check as look
+    from interlock.actions.lint import check as look
 
     call = invocation_of(ctx)
     paths = _workflows(files)
@@ -140,38 +140,40 @@ def sweep(
         str | None, typer.Option(metavar="OWNER/NAME", help="The repository; default: GITHUB_REPOSITORY.")
     ] = None,
     older_than: Annotated[
-        str, typer.Option(metavar="SPAN", help="Leave runs alone that began more recently; default: 10m.")
+        str, typer.Option(metavar="SPAN", help="Skip runs that began more recently; default: 10m.")
     ] = "10m",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Cancel nothing; print what would be.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Cancel nothing; print what would be cancelled.")
+    ] = False,
 ) -> int:
     """Cancel workflow runs that lost their lane, or that a newer item superseded.
 
-    A run that does not end within 5 minutes of its cancellation is ended by force. 👀 that dead runs left is
-    taken away.
+    A run that does not end within 5 minutes of its cancellation is ended by force. 👀 reactions of dead runs
+    are removed.
     """
     import os
 
     from interlock import app
-    from interlock.github import client, strays
-    from interlock.github.eyes import take_away
+    from interlock.github import client, orphaned_runs
+    from interlock.github.work_reaction import remove_reactions
     from interlock.process.workplace import IN_ACTIONS
 
     call = invocation_of(ctx)
     chosen = repository(repo)
     older_than_s = span_s("--older-than", older_than)
     with client.from_environment(os.environ) as github, call.reading_lanes() as lanes:
-        swept = strays.sweep(
+        swept = orphaned_runs.sweep(
             github,
             chosen,
             workflow or [_this_workflow(os.environ.get("GITHUB_WORKFLOW_REF", ""))],
             lanes.recent_runs(worker=IN_ACTIONS, limit=10_000),
             older_than_s=older_than_s,
-            force_after_s=strays.FORCE_AFTER_S,
+            force_after_s=orphaned_runs.FORCE_AFTER_S,
             dry_run=dry_run,
             tell=tell,
         )
-        left = app.left_signs(lanes)
-        taken = left if dry_run else take_away(github, left, tell)
+        orphaned = app.orphaned_reactions(lanes)
+        taken = orphaned if dry_run else remove_reactions(github, orphaned, tell)
     return call.out.answer(
         {"swept": swept, "reactions": taken},
         lambda out: views.workflows.swept(out, swept, taken, dry_run=dry_run),
@@ -179,7 +181,7 @@ def sweep(
 
 
 def _this_workflow(ref: str) -> str:
-    """The file of the workflow that we run in, from `OWNER/NAME/.github/workflows/FILE@REF`."""
+    """The file of the current workflow, from `OWNER/NAME/.github/workflows/FILE@REF`."""
     return Path(ref.partition("@")[0]).name or _DEFAULT_OUTPUT.name
 
 

@@ -19,10 +19,10 @@ from interlock.cli.options import (
 )
 from interlock.cli.values import file_text, name_or_none, parse_json, text_of
 from interlock.core.errors import Exit, InvalidInput
-from interlock.core.model import A_PERSON, NewItem, Policy, RetryLane, Sender, Verdict
+from interlock.core.model import ArrivalDecision, NewItem, Policy, RetryLane
 from interlock.core.names import BATCH_MAX, MESSAGE_MAX_BYTES
 from interlock.service.contract import HolderView
-from interlock.service.intake import new_item, traced
+from interlock.service.item_fields import new_item, sent_by, traced
 
 if TYPE_CHECKING:
     from interlock.cli.page import Console
@@ -32,30 +32,24 @@ _Option = typer.Option
 
 def add(
     ctx: typer.Context,
-    title: Annotated[str | None, typer.Argument(metavar="TITLE", help="The work, in one line.")] = None,
+    title: Annotated[str | None, typer.Argument(metavar="TITLE", of="add.title")] = None,
     *,
     lane: Annotated[
         str | None,
-        _Option(metavar="LANE", help="The key that one run may hold at a time, as in issue:acme/app#42."),
+        _Option(metavar="LANE", of="add.lane"),
     ] = None,
-    no_lane: Annotated[
-        bool, _Option("--no-lane", help="No lane, although the payload names a repository and a number.")
-    ] = False,
-    agent: Annotated[str | None, _Option(metavar="NAME", help="Only this agent may claim it.")] = None,
+    no_lane: Annotated[bool, _Option("--no-lane", of="add.no_lane")] = False,
+    agent: Annotated[str | None, _Option(metavar="NAME", of="add.agent")] = None,
     policy: Annotated[
         str | None,
         _Option(
             metavar="POLICY",
             autocompletion=lambda: list(Policy),
-            help="If the lane is taken: queue (default), coalesce, supersede, latest or reject.",
+            of="add.policy",
         ),
     ] = None,
-    type_: Annotated[
-        str | None, _Option("--type", metavar="TYPE", help="Kind of work; default: task.")
-    ] = None,
-    priority: Annotated[
-        str | None, _Option(metavar="N", help="Higher is claimed earlier; default: 0.")
-    ] = None,
+    type_: Annotated[str | None, _Option("--type", metavar="TYPE", of="add.type")] = None,
+    priority: Annotated[str | None, _Option(metavar="N", of="add.priority")] = None,
     payload: Annotated[
         str | None, _Option(metavar="JSON", help="A JSON object, @FILE, or - for stdin.")
     ] = None,
@@ -65,33 +59,25 @@ def add(
     author: Annotated[
         str | None, _Option(metavar="NAME", help="Who wrote the message; default: you.")
     ] = None,
-    dedupe_key: Annotated[
-        str | None, _Option(metavar="KEY", help="A second arrival with this key in 30 days is a duplicate.")
-    ] = None,
-    project: Annotated[str | None, _Option(metavar="NAME", help="Default: default.")] = None,
-    position: Annotated[
-        str | None, _Option(metavar="N", help="Place in the lane's order; counts before the time of arrival.")
-    ] = None,
-    run_at: Annotated[
-        str | None, _Option(metavar="TIME", help="Not before: 2027-01-31T09:00Z, or +30s, +5m, +2h.")
-    ] = None,
+    dedupe_key: Annotated[str | None, _Option(metavar="KEY", of="add.dedupe_key")] = None,
+    project: Annotated[str | None, _Option(metavar="NAME", of="add.project")] = None,
+    position: Annotated[str | None, _Option(metavar="N", of="add.position")] = None,
+    run_at: Annotated[str | None, _Option(metavar="TIME", of="add.run_at")] = None,
     lease: Annotated[
         str | None, _Option(metavar="SPAN", help="Length of its leases, as in 90s or 5m.")
     ] = None,
-    timeout: Annotated[str | None, _Option(metavar="SPAN", help="Longest a run may take, as in 2h.")] = None,
+    timeout: Annotated[str | None, _Option(metavar="SPAN", help="Maximum time of a run, as in 2h.")] = None,
     claim_within: Annotated[
         str | None,
-        _Option(metavar="SPAN", help="End it if nobody claims it within this time once it is ready."),
+        _Option(metavar="SPAN", of="add.claim_within_s"),
     ] = None,
-    max_attempts: Annotated[
-        str | None, _Option(metavar="N", help="Tries before it is a dead letter; default: 3.")
-    ] = None,
+    max_attempts: Annotated[str | None, _Option(metavar="N", of="add.max_attempts")] = None,
     retry_lane: Annotated[
         str | None,
         _Option(
             metavar="yield|keep",
             autocompletion=lambda: list(RetryLane),
-            help="Between attempts, give the lane up (default) or keep it.",
+            of="add.retry_lane",
         ),
     ] = None,
     label: Annotated[
@@ -148,8 +134,7 @@ def add(
             raise InvalidInput(
                 "There is no title.", "Type interlock add TITLE, or interlock add --batch FILE."
             )
-        arrivals = [fields]
-        _new_item(call, fields, options=True)  # bad input opens no store
+        arrivals = [(_new_item(call, fields), fields)]  # bad input must not open a store
     else:
         if title is not None:
             raise InvalidInput(
@@ -160,7 +145,7 @@ def add(
         mention_near_agent(service, agent)
         sender = caller_of(service)
         parent = os.environ.get("TRACEPARENT")
-        answers = service.add([traced(_new_item(call, each, sender), parent) for each in arrivals])
+        answers = service.add([traced(sent_by(*each, sender), parent) for each in arrivals])
         shown = answers[0].item or answers[0].holder
         why = None
         if batch is None and shown is not None and not call.out.json:
@@ -171,26 +156,18 @@ def add(
             views.arrivals.answer(console, answer, why)
 
     call.out.answer(answers[0] if batch is None else {"added": answers}, show)
-    rejected = any(answer.decision == Verdict.REJECTED and answer.item is None for answer in answers)
+    rejected = any(answer.decision == ArrivalDecision.REJECTED and answer.item is None for answer in answers)
     return Exit.HELD if rejected else Exit.OK
 
 
-def _new_item(
-    call: Invocation, fields: Mapping[str, Any], sender: Sender = A_PERSON, *, options: bool = False
-) -> NewItem:
+def _new_item(call: Invocation, fields: Mapping[str, Any]) -> NewItem:
     settings = call.settings
-    return new_item(
-        fields,
-        author=settings.actor,
-        sender=sender,
-        types=settings.types,
-        lanes=settings.lanes,
-        options=options,
-    )
+    return new_item(fields, author=settings.actor, types=settings.types, lanes=settings.lanes)
 
 
-def _batch(call: Invocation, name: str, shared: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The fields of every line, read before anything is added, so that a bad one changes nothing."""
+def _batch(call: Invocation, name: str, shared: Mapping[str, Any]) -> list[tuple[NewItem, dict[str, Any]]]:
+    """The items of all lines, with their fields. All are read before one is added: a bad line changes
+    nothing."""
     lines = [(n, line) for n, line in enumerate(file_text("batch", name).splitlines(), 1) if line.strip()]
     if not lines:
         raise InvalidInput("The batch has no items.", "Write one JSON object a line.")
@@ -204,8 +181,9 @@ def _batch(call: Invocation, name: str, shared: Mapping[str, Any]) -> list[dict[
             fields = parse_json("line", line)
             if not isinstance(fields, dict):
                 raise InvalidInput("The line is not a JSON object.", 'Write {"title": "…"}.')
-            arrivals.append({**shared, **fields})
-            _new_item(call, arrivals[-1])
+            given = {**shared, **fields}
+            arrivals.append((_new_item(call, given), given))
         except InvalidInput as error:
-            raise type(error)(f"Line {n}: {error.sentence}", f"{error.hint} Nothing was added.") from None
+            sentence, hint = f"Line {n}: {error.sentence}", f"{error.hint} Nothing was added.".strip()
+            raise type(error)(sentence, hint, error.cures) from None
     return arrivals

@@ -9,7 +9,7 @@ from interlock.cli.invocation import invocation_of
 from interlock.cli.options import Reason
 from interlock.core.errors import InvalidInput
 from interlock.service.contract import BlockView
-from interlock.service.intake import whole
+from interlock.service.item_fields import whole
 
 _TARGET = typer.Argument(metavar="LANE|ITEM", help="A lane, or an item's number.")
 
@@ -17,38 +17,36 @@ _TARGET = typer.Argument(metavar="LANE|ITEM", help="A lane, or an item's number.
 def block(
     ctx: typer.Context,
     target: Annotated[str | None, _TARGET] = None,
-    by: Annotated[
-        str | None, typer.Option(metavar="WHAT", help="What must come first, as acme/app#3.")
-    ] = None,
+    by: Annotated[str | None, typer.Option(metavar="WHAT", of="block.blocker")] = None,
     reason: Reason = "",
-    link: Annotated[str, typer.Option(metavar="URL", help="Where to look at it.")] = "",
+    link: Annotated[str, typer.Option(metavar="URL", of="block.url")] = "",
 ) -> int:
-    """Let a lane or an item wait for something outside; what runs goes on.
+    """Block a lane or an item until `unblock`; running work continues.
 
-    Alone, the command lists what is blocked, and by what.
+    Without arguments, the command lists all blocks.
     """
     call = invocation_of(ctx)
     if target is None:
         if by is not None or reason or link:
-            raise InvalidInput("There is nothing to block.", "Name a lane or an item.")
+            raise InvalidInput("No lane or item was given.", "Name a lane or an item.")
         with call.reading() as service:
             found = service.blocks(limit=1_000)
         return call.out.answer({"blocks": found}, "\n".join(map(_line, found)) or "Nothing is blocked.")
     if by is None:
-        raise InvalidInput("--by is missing.", "Say what must come first, as in --by acme/app#3.")
+        raise InvalidInput("--by is missing.", "Name the blocker, as in --by acme/app#3.")
     lane, item = _of(target)
     with call.service() as service:
         made = service.block(lane=lane, item=item, blocker=by, why=reason, url=link, by=call.settings.actor)
-    return call.out.answer({"blocks": [made]}, _line(made))
+    return call.out.answer({"blocks": [made]}, f"{_line(made)} Running work continues.")
 
 
 def unblock(
     ctx: typer.Context,
     target: Annotated[str, _TARGET],
-    by: Annotated[str | None, typer.Option(metavar="WHAT", help="Only this blocker; default: all.")] = None,
+    by: Annotated[str | None, typer.Option(metavar="WHAT", of="unblock.blocker")] = None,
     reason: Reason = "",
 ) -> int:
-    """Let a lane or an item that was blocked start again."""
+    """Unblock a lane or an item."""
     call = invocation_of(ctx)
     lane, item = _of(target)
     with call.service() as service:

@@ -1,4 +1,4 @@
-"""Which commands there are, and where each is found. A command's module is imported when it is asked for."""
+"""The commands and their modules. A command's module is imported when it is needed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class Group:
         self.commands: dict[str, Function] = {}
 
     def callback(self, *, lists: bool = False) -> Callable[[_F], _F]:
-        """What runs for the noun alone, and before each command below it; `lists`: as `ls` too."""
+        """The function that runs for the noun alone, and before each command below it. `lists`: also as
+        `ls`."""
 
         def keep(function: _F) -> _F:
             self.alone = function
@@ -44,7 +45,7 @@ class Group:
         return keep
 
 
-#: Other spellings that are taken, and not shown.
+#: Hidden aliases.
 ALIASES = {"list": "ls"}
 
 
@@ -76,14 +77,16 @@ ENTRIES = {
     "push": Entry("push_command", "push", _WORK),
     "plan": Entry("plan_commands", "plan", _WORK),
     "series": Entry("series_commands", "series", _WORK),
-    "ls": Entry("look_commands", "list_items", _LOOK),
-    "show": Entry("look_commands", "show", _LOOK),
-    "why": Entry("look_commands", "why", _LOOK),
-    "events": Entry("look_commands", "events", _LOOK),
-    "stats": Entry("look_commands", "stats", _LOOK),
+    "ls": Entry("query_commands", "list_items", _LOOK),
+    "show": Entry("query_commands", "show", _LOOK),
+    "why": Entry("query_commands", "why", _LOOK),
+    "events": Entry("query_commands", "events", _LOOK),
+    "stats": Entry("query_commands", "stats", _LOOK),
     "metrics": Entry("metrics_command", "metrics", _LOOK),
     "log": Entry("log_command", "log", _LOOK),
-    "top": Entry("look_commands", "top", _LOOK),
+    "open": Entry("open_command", "open_dashboard", _LOOK),
+    "top": Entry("query_commands", "top", _LOOK),
+    "help": Entry("help_command", "help_command", _LOOK),
     "cancel": Entry("operator_commands", "cancel", _OPERATE),
     "edit": Entry("operator_commands", "edit", _OPERATE),
     "retry": Entry("operator_commands", "retry", _OPERATE),
@@ -91,10 +94,10 @@ ENTRIES = {
     "block": Entry("block_commands", "block", _OPERATE),
     "unblock": Entry("block_commands", "unblock", _OPERATE),
     "resume": Entry("operator_commands", "resume", _OPERATE),
-    "agents": Entry("fleet_commands", "agents", _OPERATE),
-    "pools": Entry("fleet_commands", "pools", _OPERATE),
-    "workers": Entry("fleet_commands", "workers", _OPERATE),
-    "lanes": Entry("fleet_commands", "lanes", _OPERATE),
+    "agents": Entry("agent_commands", "agents", _OPERATE),
+    "pools": Entry("agent_commands", "pools", _OPERATE),
+    "workers": Entry("agent_commands", "workers", _OPERATE),
+    "lanes": Entry("agent_commands", "lanes", _OPERATE),
     "init": Entry("init_command", "init", _SET_UP),
     "trust": Entry("trust_command", "trust", _SET_UP),
     "actions": Entry("actions_commands", "actions", _SET_UP),
@@ -109,6 +112,6 @@ ENTRIES = {
     "doctor": Entry("store_commands", "doctor", _STORE),
     "copy": Entry("copy_command", "copy", _STORE),
     "prune": Entry("prune_command", "prune", _STORE),
-    "demo": Entry("store_commands", "demo", _STORE),
-    "completion": Entry("store_commands", "completion", _STORE),
+    "demo": Entry("demo_command", "demo", _STORE),
+    "completion": Entry("completion_command", "completion", _STORE),
 }

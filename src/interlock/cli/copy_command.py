@@ -9,61 +9,59 @@ from interlock.cli import typer
 from interlock.cli.invocation import invocation_of
 from interlock.cli.output import tell
 from interlock.core.errors import InvalidInput
-from interlock.service.copying import Copied
+from interlock.service.drained_copy import Copied
 
 
 def copy(
     ctx: typer.Context,
     to: Annotated[
         str,
-        typer.Option(
-            "--to", metavar="URL", help="Where to: an empty database, or a file that is not there yet."
-        ),
+        typer.Option("--to", metavar="URL", help="The target: an empty database or a new file."),
     ],
     wait: Annotated[
         bool,
-        typer.Option("--wait", help="Wait until the live runs have ended; no other one starts meanwhile."),
+        typer.Option("--wait", help="Wait for live runs to end; no other run starts meanwhile."),
     ] = False,
     undo: Annotated[
         bool,
-        typer.Option("--undo", help="Let this store take writes again, if its copy did not come to its end."),
+        typer.Option("--undo", help="Unseal this store if its copy was interrupted."),
     ] = False,
 ) -> int:
     """Copy the whole store to another database, and seal this one.
 
-    The new store goes on where this one stopped. Run it again if it was interrupted.
+    The new store continues where this one stopped. Run the command again if it was interrupted.
     """
-    from interlock import app
+    from interlock.service import administration
 
     call = invocation_of(ctx)
     if wait and undo:
         raise InvalidInput("--wait and --undo exclude each other.", "Use one of them at a time.")
     if undo:
-        place = app.undo_copy(to, settings=call.settings)
+        place = administration.undo_copy(call.settings, to)
         return call.out.answer({"store": place}, f"The store is {place}, as before the copy.")
     progress = _Progress()
-    copied = app.copy(
-        to, settings=call.settings, tell=progress.rows, waiting=progress.waiting if wait else None
+    copied = administration.copy(
+        call.settings, to, tell=progress.rows, waiting=progress.waiting if wait else None
     )
     progress.end()
     return call.out.answer(copied, _summary(copied))
 
 
 def _summary(copied: Copied) -> str:
-    told = "The copy was complete already"
+    told = "The copy was already complete"
     if copied.rows:
         told = "Copied everything: " + ", ".join(
             f"{table} {copied.rows[table]:,}" for table in ("items", "runs", "events")
         )
     return (
-        f"{told}.\nThe store is {copied.target} now; run numbers go on after {copied.last_run}.\n"
-        f"{copied.source} is sealed: it can be read, and refuses every write.\n"
-        "Let INTERLOCK_URL name the new place, wherever the old one was named."
+        f"{told}.\nThe store is {copied.target} now; run numbers continue after {copied.last_run}.\n"
+        f"{copied.source} is sealed: read-only.\n"
+        "Set INTERLOCK_URL to the new store wherever the old one was configured."
     )
 
 
 class _Progress:
-    """What a copy does, on standard error: in one line that changes, or in a line for each table."""
+    """The progress of a copy on standard error: one changing line, or a line for each table."""
 
     def __init__(self) -> None:
         self._in_place = sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""`github`: take in what GitHub sends, decide what was left, send what is owed, check the set-up."""
+"""`github`: ingest deliveries, decide on pending ones, send effects, check the set-up."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from interlock.service.contract import CheckView
 #: How long `send --watch` pauses.
 _EVERY_S = 5.0
 
-github = Group("Turn GitHub's events into work, and look at what is known and owed.")
+github = Group("Turn GitHub's events into work, and send effects to GitHub.")
 
 
 @github.callback()
 def show_help(ctx: typer.Context) -> int:
-    """Turn GitHub's events into work, and look at what is known and owed."""
+    """Turn GitHub's events into work, and send effects to GitHub."""
     if ctx.invoked_subcommand is None:
         sys.stdout.write(ctx.get_help())
     return Exit.OK
@@ -43,42 +43,47 @@ def ingest(
     event: Annotated[str, typer.Option(metavar="NAME", help="The header X-GitHub-Event, such as issues.")],
     delivery: Annotated[str, typer.Option(metavar="ID", help="The header X-GitHub-Delivery.")],
 ) -> int:
-    """Keep a webhook's delivery, decide on it, and do what follows.
+    """Store a webhook's delivery, decide on it, and execute its orders.
 
-    The number is read again from GitHub; without a token, what the delivery says has to do.
+    The number is read again from GitHub; without a token, the delivery's own data is used.
     """
-    from interlock import app
+    from interlock.github.series.triggers import repository_of
+    from interlock.github.tokens import is_given
+    from interlock.github.wiring import open_intake
+    from interlock.service.series import reconcile_begun
 
     call = invocation_of(ctx)
     body = _read(file)
-    with app.open_intake(call.settings) as intake:
+    with open_intake(call.settings) as intake:
         found = intake.ingest(event, delivery, body)
-    with _series_apart():
-        app.keep_series_of(call.settings, event, body)
-    _mention_unheard(event)
+    about = repository_of(event, body)
+    if about is not None and is_given(os.environ):
+        with _reporting_series_failure(), call.service() as service:
+            reconcile_begun(service, [about])
+    _warn_of_unknown_event(event)
     return call.out.answer(found, lambda out: views.github.ingested(out, found))
 
 
 @contextmanager
-def _series_apart() -> Iterator[None]:
-    """Reconcile series; a failure is told, and the command has done its own work all the same."""
+def _reporting_series_failure() -> Iterator[None]:
+    """Reconcile series. A failure is only reported: the command's own work is done."""
     try:
         yield
     except InterlockError as error:
         tell(f"Series were not reconciled: {error.sentence} `interlock series reconcile` tries again.")
 
 
-def _mention_unheard(event: str) -> None:
-    """Say so if nothing is made of an event with this name, which may be a typo. It is taken all the same."""
+def _warn_of_unknown_event(event: str) -> None:
+    """Warn if events of this name create no work: it may be a typo. The delivery is stored anyway."""
     from interlock.core.names import nearest
     from interlock.github import rules
-    from interlock.github.series import hearing
+    from interlock.github.series import triggers
 
-    known = {*hearing.EVENTS, *(each.partition(".")[0] for each in rules.EVENTS), "check_suite"}
+    known = {*triggers.EVENTS, *(each.partition(".")[0] for each in rules.EVENTS), "check_suite"}
     if event not in known:
         near = nearest(event, known, 0.8)
         meant = f" Did you mean {near!r}?" if near else ""
-        tell(f"Nothing follows from an event called {event!r}; what it names is looked at.{meant}")
+        tell(f"Event {event!r} creates no work.{meant}")
 
 
 @github.command("status")
@@ -88,18 +93,18 @@ def status(
     *,
     repo: Annotated[
         str | None,
-        typer.Option(metavar="OWNER/NAME", help="Its repository; default: the only one that was seen."),
+        typer.Option(metavar="OWNER/NAME", help="Its repository; default: the only known one."),
     ] = None,
 ) -> int:
-    """Show what Interlock knows about an issue or pull request, and what it owes for it."""
-    from interlock import app
-    from interlock.service.intake import whole
+    """Show what Interlock knows about an issue or pull request, and its unsent effects."""
+    from interlock.github.wiring import number_view_of
+    from interlock.service.item_fields import whole
 
     call = invocation_of(ctx)
     wanted = whole("number", number.removeprefix("#"))
     check_number("number", wanted, 1, 2**31)
     with call.reading(stand_in=False) as service:
-        found = app.standing_of(service, repo, wanted)
+        found = number_view_of(service, repo, wanted)
     return call.out.answer(found, lambda out: views.github.number(out, found))
 
 
@@ -108,21 +113,21 @@ def sweep(
     ctx: typer.Context,
     *,
     again: Annotated[
-        bool, typer.Option("--again", help="First let what waits for a person be tried again.")
+        bool, typer.Option("--again", help="Retry entries that wait for a person first.")
     ] = False,
 ) -> int:
-    """Decide on deliveries that were left, and carry out what is owed; 100 of each at most.
+    """Decide on pending deliveries and execute their orders, at most 100 of each.
 
     Any number of sweeps may run at once, on any number of machines.
     """
-    from interlock import app
+    from interlock.github.wiring import open_intake
 
     call = invocation_of(ctx)
-    with app.open_intake(call.settings) as intake:
+    with open_intake(call.settings) as intake:
         swept = intake.sweep(again=again)
     return call.out.answer(
         swept,
-        f"{swept.decided} decided, {swept.carried_out} carried out, {swept.put_off} put off.",
+        f"{swept.decided} decided, {swept.carried_out} carried out, {swept.put_off} postponed.",
     )
 
 
@@ -132,32 +137,30 @@ def send(
     *,
     limit: Limit = "100",
     again: Annotated[
-        bool, typer.Option("--again", help="First let what waits for a person be tried again.")
+        bool, typer.Option("--again", help="Retry entries that wait for a person first.")
     ] = False,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Go on sending, every 5 s; a signal ends it.")
-    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Keep sending, every 5 s, until a signal.")] = False,
 ) -> int:
-    """Send what is owed to GitHub: comments, reactions, labels, assignees, workflow starts and ends.
+    """Send the outbox to GitHub: comments, reactions, labels, assignees and workflow starts.
 
-    It needs a token that may write issues, pull requests, statuses and actions, as far as those are owed.
-    Any number of senders may run at once, on any number of machines.
+    It needs a token that may write issues, pull requests, statuses and actions.
+    Any number of them may run at once, on any number of machines.
     """
-    from interlock import app
+    from interlock.github.wiring import open_outbox_relay
 
     call = invocation_of(ctx)
     count = limit_of(limit)
-    with app.open_sender(call.settings) as sender:
+    with open_outbox_relay(call.settings) as relay:
         while True:
             try:
-                passed = sender.send(count, again=again)
+                passed = relay.send(count, again=again)
                 again = False
                 if passed.tried or not watch:
                     call.out.answer(passed, partial(views.github.passed, found=passed))
             except (StoreUnavailable, StoreBusy) as error:
                 if not watch:
                     raise
-                call.out.error(error.code, error.sentence, error.hint)
+                call.out.error(error)
             if not watch:
                 return Exit.OK
             time.sleep(_EVERY_S)
@@ -175,22 +178,24 @@ def doctor(
 
     It only reads.
     """
-    from interlock import app
     from interlock.github import checkup, client
     from interlock.github.tokens import is_given
+    from interlock.github.wiring import accounts_of_runs
 
     call = invocation_of(ctx)
     chosen = repository(repo)
     if not is_given(os.environ):
         checks = [checkup.NO_TOKEN]
     else:
-        acting, away = [], []
+        accounts, away = [], []
         try:
-            acting = app.accounts_of_runs(call.settings)
+            accounts = accounts_of_runs(call.settings)
         except InterlockError as error:
-            away = [CheckView(name="store", ok=False, detail=error.sentence, mend=error.hint)]
+            away = [
+                CheckView(name="store", ok=False, detail=error.sentence, mend=error.hint, cures=error.cures)
+            ]
         with client.from_environment(os.environ) as asked:
-            checks = checkup.check_up(asked, chosen, acting)
+            checks = checkup.check_up(asked, chosen, accounts)
         checks += away
     well = all(check.ok for check in checks)
     call.out.answer({"ok": well, "checks": checks}, lambda out: views.figures.checks(out, checks))
@@ -203,23 +208,24 @@ def reconcile(
     *,
     repo: Annotated[
         list[str] | None,
-        typer.Option(metavar="OWNER/NAME", help="A repository, or several; default: all that were seen."),
+        typer.Option(metavar="OWNER/NAME", help="A repository, repeatable; default: all known ones."),
     ] = None,
 ) -> int:
-    """Make up for deliveries that never came: take in what changed, and see what hosted agents have ended.
+    """Catch up on missed deliveries and on runs that hosted agents have ended.
 
-    A repository that is new is followed from now on, and its series are reconciled where somebody has begun
-    with them. Any number may run at once.
+    A new repository is followed from now on. Its series are reconciled after the first `interlock series
+    reconcile`. Any number may run at once.
     """
-    from interlock import app
+    from interlock.github.wiring import open_reconciler
+    from interlock.service.series import reconcile_begun
 
     call = invocation_of(ctx)
     names = [repository(each) for each in repo or ()]
-    with app.open_reconciler(call.settings) as reconciler:
+    with open_reconciler(call.settings) as reconciler:
         found, ended = list(reconciler.look_at_all(names)), reconciler.see_hosted()
         checked = reconciler.see_checks()
-    with _series_apart():
-        app.keep_series(call.settings, [each.repository for each in found])
+    with _reporting_series_failure(), call.service() as service:
+        reconcile_begun(service, [each.repository for each in found])
     return call.out.answer(
         {"repositories": found, "checked": checked, "ended": ended},
         lambda out: views.github.reconciled(out, found, ended),
@@ -237,19 +243,19 @@ def import_(
         list[str] | None, typer.Option(metavar="LABEL", help="Only issues with it. May be repeated.")
     ] = None,
     query: Annotated[
-        str, typer.Option(metavar="WORDS", help="Only issues that GitHub's search finds with these words.")
+        str, typer.Option(metavar="WORDS", help="Only issues that match this GitHub search.")
     ] = "",
     limit: Limit = "100",
 ) -> int:
-    """Make work of issues that are open already, as the rules say, the oldest first."""
-    from interlock import app
+    """Create work for already open issues by the rules, oldest first."""
+    from interlock.github.wiring import open_reconciler
 
     call = invocation_of(ctx)
     chosen, count = repository(repo), limit_of(limit)
-    with app.open_reconciler(call.settings) as reconciler:
+    with open_reconciler(call.settings) as reconciler:
         found = reconciler.take_in(chosen, label or [], query, count)
     words = (
-        f"{len(found)} issue{'s' if len(found) != 1 else ''} taken in" if found else "Nothing new was found"
+        f"{len(found)} issue{'s' if len(found) != 1 else ''} ingested" if found else "Nothing new was found"
     )
     return call.out.answer({"repository": chosen, "numbers": found}, f"{words}.")
 
@@ -259,17 +265,17 @@ def host(
     ctx: typer.Context,
     item: Annotated[str, typer.Argument(metavar="ITEM", help="An item to hand over.")],
 ) -> int:
-    """Hand an item to the agent that GitHub hosts; `github reconcile` sees what became of it.
+    """Hand an item to the agent hosted by GitHub; `github reconcile` records its outcome.
 
-    The item is claimed without a lease, and the agent is assigned to its issue; that needs a user's token.
-    Exit 1 if GitHub does not take it.
+    The item is claimed without a lease, and the agent is assigned to its issue. This needs a user's token.
+    Exit 1 if GitHub refuses.
     """
-    from interlock.github import client, hosted
-    from interlock.service.intake import whole
+    from interlock.github import client, hosted_agents
+    from interlock.service.item_fields import whole
 
     call, number = invocation_of(ctx), whole("item", item)
     with call.service() as service, client.from_environment(os.environ) as asked:
-        started = hosted.start(service, asked, number)
+        started = hosted_agents.start(service, asked, number)
     call.out.answer(started, started.why)
     return Exit.OK if started.run is not None else Exit.ERROR
 

@@ -13,7 +13,7 @@ from interlock.cli.output import tell
 from interlock.cli.values import name_or_none, span_or_none, text_of
 from interlock.core.errors import CommandUnusable
 from interlock.core.names import MESSAGE_MAX_BYTES, lane_key, safe_name
-from interlock.service.intake import choice, signature
+from interlock.service.item_fields import choice, signature
 
 #: The exit codes of env(1) and the shells.
 _CANNOT_RUN, _NOT_FOUND = 126, 127
@@ -23,7 +23,8 @@ def hold(
     ctx: typer.Context,
     lane: Annotated[str, typer.Argument(metavar="LANE", help="The lane, as in deploy:production.")],
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="-- COMMAND…", help="What to run while it holds the lane.")
+        list[str] | None,
+        typer.Argument(metavar="-- COMMAND…", help="The command to run while it holds the lane."),
     ] = None,
     *,
     if_held: Annotated[
@@ -35,7 +36,7 @@ def hold(
         ),
     ] = "wait",
     wait: Annotated[
-        str | None, typer.Option(metavar="SPAN", help="Longest wait, then exit 4; default: for ever.")
+        str | None, typer.Option(metavar="SPAN", help="Maximum wait, then exit 4; default: no limit.")
     ] = None,
     message: Annotated[
         str | None,
@@ -53,17 +54,19 @@ def hold(
     The exit code is the command's; 128 and more: the signal that ended it. 5: the lease was lost.
     """
     from interlock import app
+    from interlock.github.run_feedback import account_reporter, reaction_of_job
     from interlock.hold import hold
     from interlock.hold.turn import Hold, IfHeld
     from interlock.process import signals
+    from interlock.settings.store_url import absolute_url
 
     call = invocation_of(ctx)
     settings, login = call.settings, name_or_none("--account", account)
-    wish = Hold(
+    options = Hold(
         lane=lane_key(lane),
         command=command or (),
         agent=name_or_none("--agent", agent) or safe_name(settings.actor).lower(),
-        url=app.absolute_url(settings),
+        url=absolute_url(settings),
         if_held=IfHeld(choice("--if-held", if_held, tuple(IfHeld))),
         wait_s=span_or_none("--wait", wait),
         lease_s=span_or_none("--lease", lease),
@@ -74,15 +77,15 @@ def hold(
         beat_s=app.beat_s(settings),
     )
     try:
-        hold.check(wish, os.environ)
-        eyes = app.eyes(os.environ, tell)
-        with call.lanes(eyes=eyes) as lanes:
-            sender, author = signature(None, None, caller=wish.author, sender=caller_of(lanes))
-            acting = app.acting(lanes, os.environ, login, tell)
-            wish = replace(wish, author=author, sender=sender, acting=acting)
-            ended = hold.hold(lanes, wish, tell=tell, shown=eyes)
+        hold.check(options, os.environ)
+        reaction = reaction_of_job(os.environ, tell)
+        with call.lanes(reaction=reaction) as lanes:
+            sender, author = signature(None, None, caller=options.author, sender=caller_of(lanes))
+            report_account = account_reporter(lanes, os.environ, login, tell)
+            options = replace(options, author=author, sender=sender, report_account=report_account)
+            ended = hold.hold(lanes, options, tell=tell, shown=reaction)
     except CommandUnusable as error:
-        return cannot_run(call, wish.command[0], error)
+        return cannot_run(call, options.command[0], error)
     except signals.Signalled as signalled:
         return 128 + signalled.number
     if call.out.json:
@@ -92,5 +95,5 @@ def hold(
 
 def cannot_run(call: Invocation, program: str, error: CommandUnusable) -> int:
     """Print why a command cannot run, and answer the exit code for it."""
-    call.out.error(error.code, error.sentence, error.hint)
+    call.out.error(error)
     return _CANNOT_RUN if os.path.lexists(program) else _NOT_FOUND

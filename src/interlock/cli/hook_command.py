@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 hook = Group("Answer the hook events of an agent's program, or install the hook.")
 
-#: An agent waits for its hook, so the hook waits less for another writer than a command does.
+#: An agent waits for its hook, so the hook waits less for another writer than commands do.
 _BUSY_MAX_S = 5.0
 
 _Settings = Annotated[
@@ -41,8 +41,8 @@ def answer(ctx: typer.Context) -> int:
         try:
             _answer(invocation_of(ctx), run)
         except InvalidInput as error:
-            # A hook that exits with a usage error's code (2) would block every act of the agent.
-            raise InterlockError(error.sentence, error.hint) from None
+            # Exit code 2, that of usage errors, would block every action of the agent.
+            raise InterlockError(error.sentence, error.hint, error.cures, fields=error.fields) from None
     return Exit.OK
 
 
@@ -65,7 +65,7 @@ def _answer(call: Invocation, run: str) -> None:
 
 
 def _lanes(chosen: Settings) -> LaneService:
-    from interlock import app  # late: most calls come so soon after another that no store is opened
+    from interlock import app  # imported late: most calls follow another so soon that no store is opened
 
     return app.open_lanes(chosen)
 
@@ -79,9 +79,9 @@ def install(ctx: typer.Context, settings: _Settings = None, dry_run: _DryRun = F
     code = _change(call, installed(_path(settings)), dry_run=dry_run, done="Added the hook to")
     if not _on_path() and not call.out.json:
         # Not an absolute path instead: the settings are shared through the repository.
-        call.out.refuse(
-            "The hook starts `interlock` by name, and it is not on the PATH here.",
-            "Put the directory of the command on the PATH that agents get.",
+        call.out.print_problem(
+            "The hook starts `interlock` by name, which is not on the PATH here.",
+            "Add the command's directory to the PATH of agents.",
         )
     return code
 
@@ -120,7 +120,7 @@ def _change(call: Invocation, change: SettingsChange, *, dry_run: bool, done: st
         told = {"path": str(change.path), "changed": changed, "written": changed and not dry_run}
         call.out.print_json({**told, "diff": change.diff, "on_path": _on_path()})
     elif not changed:
-        sys.stdout.write(f"{change.path} is already right.\n")
+        sys.stdout.write(f"{change.path} is up to date.\n")
     else:
         sys.stdout.write(change.diff if dry_run else f"{done} {change.path}.\n")
     return Exit.OK

@@ -24,7 +24,7 @@ _BEGINNING = """\
 # has run `interlock trust`, and again after every change of this file. Passwords do not belong
 # here.
 """
-#: For settings whose default is no plain value.
+#: For settings without a plain default.
 _EXAMPLES = {
     "url": "postgresql://interlock@db.example.com/interlock",
     "worktrees": ".interlock/worktrees",
@@ -53,7 +53,7 @@ _TABLES = """
 #shop = "supersede"
 """
 
-#: What is offered, and the question, each on a line of its own: both fit a terminal of 80 columns.
+#: The offer and the question, on separate lines: both fit a terminal of 80 columns.
 _HOOK = (
     "A hook for Claude Code renews the lease of an agent and brings it messages.",
     "Install it in .claude/settings.json?",
@@ -71,13 +71,13 @@ def init(
         bool, typer.Option("--pre-push", help="Also let git in this clone refuse pushes of lost runs.")
     ] = False,
 ) -> int:
-    """Set up a repository: say which store it uses, and write interlock.toml, to be committed.
+    """Set up a repository: show its store, and write interlock.toml, to be committed.
 
-    On a terminal it offers the two hooks; elsewhere it installs what the options ask for. What is there
-    already stays as it is.
+    On a terminal it offers the two hooks; elsewhere the options choose them. Existing files stay unchanged.
     """
-    from interlock import app, settings
+    from interlock import settings
     from interlock.settings import places
+    from interlock.settings.store_url import store_location
 
     call = invocation_of(ctx)
     chosen = call.settings
@@ -85,11 +85,11 @@ def init(
     common = places.common_directory(places.here())
     if common == chosen.root:
         raise InvalidInput(f"{chosen.root} is a bare repository.", "Run it in a clone, and commit the file.")
-    path, place = chosen.root / settings.SHARED_NAME, app.place_of(chosen)
+    path, place = chosen.root / settings.SHARED_NAME, store_location(chosen)
     written = _write(path)
     lines = [
         f"The store is {place}.",
-        f"Wrote {path}: commit it." if written else f"{path} is there already, and stays as it is.",
+        f"Wrote {path}: commit it." if written else f"{path} exists and stays unchanged.",
     ]
     asks = not call.out.json and sys.stdin.isatty() and sys.stdout.isatty()
     if asks:
@@ -147,7 +147,7 @@ def _write(path: Path) -> bool:
         with file:
             file.write(example())
     except OSError as error:
-        path.unlink()  # half of it would count as the file
+        path.unlink()  # a partial file would count as the whole
         raise _unwritable(path, error) from None
     return True
 
@@ -159,7 +159,7 @@ def _unwritable(path: Path, error: OSError) -> StoreUnavailable:
 
 
 def _wanted(offered: str, question: str) -> bool:
-    """Whether the person at the terminal wants it."""
+    """Ask the person at the terminal."""
     from typer import Abort, confirm
 
     try:
@@ -180,8 +180,8 @@ def _add_hook() -> str:
 
 
 def _add_pre_push() -> str:
-    from interlock.git.plumbing import Repository
+    from interlock.git.plumbing import GitRepository
     from interlock.push import pre_push
     from interlock.settings.places import here
 
-    return str(pre_push.install(Repository.around(here())))
+    return str(pre_push.install(GitRepository.containing(here())))

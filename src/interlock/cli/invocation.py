@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 
 from interlock.cli import typer
 from interlock.cli.output import Output, tell
-from interlock.core.absence import Absence, waiting
 from interlock.core.errors import NotFound
 from interlock.core.record import replace
+from interlock.core.store_outage import StoreOutage, waiting
 
 if TYPE_CHECKING:
     from interlock.core.model import Sender
-    from interlock.github.eyes import Eyes
+    from interlock.github.work_reaction import WorkReaction
     from interlock.service.contract import LaneService, Service
+    from interlock.service.opening import OpenedLanes, OpenedService
     from interlock.settings import Settings, Withheld
 
 
@@ -30,41 +31,41 @@ class Invocation:
         self.url: str | None = None
         #: False once a command has looked for a store, and there was none.
         self.has_store = True
-        #: What is wrong with what a command shows: the store is sealed.
+        #: A warning about the data shown: the store is sealed.
         self.warning: str | None = None
-        self.absence = Absence(self._hear)
-        self._away = False
+        self.outage = StoreOutage(self._report_outage)
+        self._outage_reported = False
 
     @cached_property
     def settings(self) -> Settings:
         from interlock import settings
 
-        chosen = replace(settings.load(url=self.url), absence=self.absence)
+        chosen = replace(settings.load(url=self.url), outage=self.outage)
         if ignored := [held for held in chosen.withheld if not held.replaced and held.setting != "url"]:
             tell(ignored_sentence(ignored))
         return chosen
 
     @contextmanager
-    def service(self) -> Iterator[Service]:
+    def service(self) -> Iterator[OpenedService]:
         """The service behind the chosen URL, closed at the end."""
         from interlock import app
 
         with closing(app.open_service(settings=self.settings)) as service:
-            _hush_driver()
+            _silence_driver()
             yield service
 
     @contextmanager
-    def reading(self, *, stand_in: bool = True) -> Iterator[Service]:
-        """The service for a command that only looks: it makes no store.
+    def reading(self, *, stand_in: bool = True) -> Iterator[OpenedService]:
+        """The service for a command that only reads: it creates no store.
 
-        Before the first write an empty store in a temporary directory stands in, unless the caller asks for
-        something that must be there, or waits for what happens there.
+        Before the first write, an empty temporary store is used instead, unless the caller asks for something
+        that must exist, or waits for events.
         """
         from interlock import app
 
         service = app.open_for_reading(self.settings)
         if service is None and not stand_in:
-            raise NotFound(self._no_store(), "`interlock add` makes it.")
+            raise NotFound(self._no_store(), "`interlock add` creates it.")
         with ExitStack() as stack:
             if service is None:
                 import tempfile
@@ -74,99 +75,99 @@ class Invocation:
                 chosen = replace(self.settings, url=f"sqlite:///{place}/none.db", former=None)
                 service = app.open_service(settings=chosen)
             stack.enter_context(closing(service))
-            _hush_driver()
-            if (other := app.sealed_for(service)) is not None:
-                self.warning = f"This store is sealed, and what it shows is old: it was copied to {other}."
+            _silence_driver()
+            if service.store is not None and (other := service.store.sealed_for()) is not None:
+                self.warning = f"This store is sealed and its data is stale: it was copied to {other}."
                 tell(f"{self.warning}\nPoint INTERLOCK_URL there.")
             yield service
 
     @contextmanager
-    def watching(self) -> Iterator[Service]:
-        """The same for a command that goes on looking: once open, it waits for its store without end.
+    def watching(self) -> Iterator[OpenedService]:
+        """The same for a command that keeps watching: once open, it waits for its store without limit.
 
-        It ends when the reader of its output does, also if it has nothing to print.
+        It ends when the reader of its output is gone, even if it has nothing to print.
         """
         from interlock.cli.reader import while_read
 
         with self.reading(stand_in=False) as service, while_read():
-            self.absence.forever = True
+            self.outage.forever = True
             yield service
 
     @contextmanager
-    def reading_lanes(self) -> Iterator[LaneService]:
-        """The same for commands that also look at a store without a database."""
-        from interlock import app
+    def reading_lanes(self) -> Iterator[OpenedLanes]:
+        """The same for commands that also read a store without a database."""
+        from interlock.settings.store_url import scheme_of
 
-        look = self.lanes if app.scheme_of(self.settings.url) == "git" else self.reading
+        look = self.lanes if scheme_of(self.settings.url) == "git" else self.reading
         with look() as service:
             yield service
 
-    def _hear(self, what: str | None) -> None:
-        """Say once that the store is away, and once that it is back; standard output is for the answer."""
+    def _report_outage(self, what: str | None) -> None:
+        """Say once on standard error that the store is unreachable, and once that it answers again."""
         if what is None:
             tell("The store answers again.")
-        elif not self._away:
-            from interlock import app
+        elif not self._outage_reported:
+            from interlock.settings.store_url import store_location
 
-            up_to_s = None if self.absence.forever else self.settings.busy_timeout_s
-            tell(waiting(what, up_to_s, place=app.place_of(self.settings)))
-        self._away = what is not None
+            up_to_s = None if self.outage.forever else self.settings.busy_timeout_s
+            tell(waiting(what, up_to_s, place=store_location(self.settings)))
+        self._outage_reported = what is not None
 
     def name_store(self, found: Sized) -> None:
-        """Say which store a listing for people looked at, if it found nothing there."""
+        """Name the store if a listing for people found nothing in it."""
         if not found and not self.out.json:
-            from interlock import app
+            from interlock.settings.store_url import store_location
 
-            where = f"Looked in {app.place_of(self.settings)}." if self.has_store else self._no_store()
+            where = f"Looked in {store_location(self.settings)}." if self.has_store else self._no_store()
             self.out.answer(None, where)
 
     def _no_store(self) -> str:
-        from interlock import app
+        from interlock.settings.store_url import store_location
 
-        return f"There is no store yet: {app.place_of(self.settings)}."
+        return f"There is no store yet: {store_location(self.settings)}."
 
     @contextmanager
-    def lanes(self, *, eyes: Eyes | None = None) -> Iterator[LaneService]:
+    def lanes(self, *, reaction: WorkReaction | None = None) -> Iterator[OpenedLanes]:
         """The same for commands that only hold lanes: these work on a store without a database, too."""
         from interlock import app
 
-        with closing(app.open_lanes(self.settings, eyes=eyes)) as lanes:
-            _hush_driver()
+        with closing(app.open_lanes(self.settings, reaction=reaction)) as lanes:
+            _silence_driver()
             yield lanes
 
     @contextmanager
-    def connection(self) -> Iterator[Service]:
-        """The service on any store; one without a database says so where more is wanted."""
+    def connection(self, *, send: bool = True) -> Iterator[Service]:
+        """The service on any store. A store without a database refuses other operations."""
         from interlock import app
 
-        with closing(app.open_connection(self.settings)) as service:
-            _hush_driver()
+        with closing(app.open_connection(self.settings, send=send)) as service:
+            _silence_driver()
             yield service
 
 
 def mention_near_agent(service: Service, name: str | None) -> None:
-    """Say so if a name that no agent has yet looks like a typo. It is taken all the same."""
+    """Warn if the name of an unknown agent looks like a typo. It is accepted anyway."""
     if name is not None and (near := service.near_agent(name)) is not None:
         tell(f"No agent is called {name.strip()!r} yet; did you mean {near!r}?")
 
 
 def caller_of(lanes: LaneService) -> Sender:
-    """Who types: a person, or the agent of the run in INTERLOCK_RUN."""
+    """The author of the command: a person, or the agent of the run in INTERLOCK_RUN."""
     from interlock.core.model import A_PERSON
-    from interlock.settings import working_for
+    from interlock.settings import own_run
 
-    run = working_for(os.environ)
+    run = own_run(os.environ)
     return A_PERSON if run is None else lanes.sender_of(run)
 
 
 def ignored_sentence(ignored: Sequence[Withheld]) -> str:
-    """What a repository's files choose in vain."""
+    """The settings of a repository's files that are ignored."""
     files = " and ".join(dict.fromkeys(str(held.path) for held in ignored))
     names = ", ".join(dict.fromkeys(held.setting for held in ignored))
     return f"Ignored until you trust {files} (interlock trust): {names}."
 
 
-def _hush_driver() -> None:
+def _silence_driver() -> None:
     """Keep the driver's log of an interrupted query off the terminal; our own error is enough."""
     if "psycopg" in sys.modules:
         import logging

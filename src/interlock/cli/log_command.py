@@ -1,4 +1,4 @@
-"""`log`: what the command of a run wrote, kept by its worker on this host."""
+"""`log`: the output of a run's command, kept by its worker on this host."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 from interlock.cli import typer
 from interlock.cli.invocation import invocation_of
 from interlock.core.errors import Exit, InvalidInput, NotFound
-from interlock.service.intake import whole
+from interlock.service.item_fields import whole
 
 
 def log(
@@ -18,24 +18,22 @@ def log(
         str | None,
         typer.Argument(metavar="RUN|HANDLE", help="A run's number; default: the run of INTERLOCK_RUN."),
     ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on printing until the run is over.")
-    ] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing until the run ends.")] = False,
 ) -> int:
-    """Print what the command of a run has written.
+    """Print the output of a run's command.
 
     Workers keep the logs of their last 500 runs, on the host where they run. A log has the first and the last
     half mebibyte.
     """
     from interlock.cli.reader import while_read
-    from interlock.settings import working_for
+    from interlock.settings import own_run
     from interlock.settings.places import run_log
     from interlock.worker.log import written
 
     call = invocation_of(ctx)
-    text = run or working_for(os.environ)
+    text = run or own_run(os.environ)
     if not text:
-        raise InvalidInput("There is no run.", "Give its number, as `interlock show` lists it.")
+        raise InvalidInput("RUN is missing.", "Give its number, as `interlock show` lists it.")
     number = whole("run", text.partition(".")[0])
     home = call.settings.home
     path, files = run_log(home, number), home / "runs" / f"run-{number}"
@@ -46,7 +44,7 @@ def log(
         )
     if call.out.json:
         if follow:
-            raise InvalidInput("--follow prints text.", "Leave out --json, or read the file that it names.")
+            raise InvalidInput("--follow prints text.", "Omit --json, or read the file that it names.")
         kept = path.read_bytes().decode(errors="replace")
         call.out.print_json({"run": number, "path": str(path), "running": files.exists(), "text": kept})
         return Exit.OK

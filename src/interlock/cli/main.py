@@ -1,4 +1,4 @@
-"""The entry point: every failure ends as a sentence and an exit code."""
+"""The entry point: every failure becomes a sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):  # else the reader closed the pipe and knows
-            call.out.refuse(f"The output cannot be written: {error.strerror}.", "Free some space.")
+            call.out.print_problem(f"The output cannot be written: {error.strerror}.", "Free some space.")
         return Exit.ERROR
 
 
@@ -62,22 +62,24 @@ def _run(args: list[str], call: Invocation) -> int:
         code = _parse_and_run(args, call) if plain is None else plain()
         sys.stdout.flush()
     except InterlockError as error:
-        call.out.error(error.code, error.sentence, error.hint, getattr(error, "reasons", ()))
+        call.out.error(error)
         return error.exit_code
     except Exception as error:
         if os.environ.get("INTERLOCK_DEBUG") or _is_of_output(error):
             raise
         call.out.error(
-            "internal",
-            f"Unexpected error: {type(error).__name__}: {error}.",
-            "Please report it, with the output of the same command under INTERLOCK_DEBUG=1.",
+            _with_code(
+                "internal",
+                f"Unexpected error: {type(error).__name__}: {error}.",
+                "Please report it, with the output of the same command under INTERLOCK_DEBUG=1.",
+            )
         )
         return Exit.ERROR
     return code if isinstance(code, int) else Exit.OK
 
 
 def _parse_and_run(args: list[str], call: Invocation) -> object:
-    """Let typer read the line, and run its command."""
+    """Let typer parse the line and run its command."""
     from interlock.cli import parser
 
     try:
@@ -87,5 +89,12 @@ def _parse_and_run(args: list[str], call: Invocation) -> object:
     except parser.UsageError as error:
         # The parser stops at the first mistake, perhaps before it reads `--json`.
         call.out.json = call.out.json or "--json" in args[: args.index("--") if "--" in args else None]
-        call.out.error("usage", *parser.sentence_of(error))
+        call.out.error(_with_code("usage", *parser.sentence_of(error)))
         return Exit.USAGE
+
+
+def _with_code(code: str, sentence: str, hint: str) -> InterlockError:
+    """An error specific to the command line."""
+    error = InterlockError(sentence, hint)
+    error.code = code
+    return error

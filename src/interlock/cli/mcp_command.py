@@ -19,26 +19,24 @@ def mcp(
     ctx: typer.Context,
     agent: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="Who the model works as; default: INTERLOCK_AGENT, if that is set."
-        ),
+        typer.Option(metavar="NAME", help="The model's agent name; default: INTERLOCK_AGENT."),
     ] = None,
 ) -> int:
     """Serve Interlock's tools to the model of a coding agent, over standard input and output.
 
     The agent's program starts it. Inside of a run the tools know the run. A server has them at /mcp.
     """
-    from interlock.settings import working_for
+    from interlock.settings import own_run
 
     _drop_unfilled(os.environ)
     call = invocation_of(ctx)
     named = os.environ.get("INTERLOCK_AGENT", "") if agent is None else needed_agent(agent)
     with call.connection() as service:
         from interlock.mcp.stdio import serve
-        from interlock.mcp.tools import Caller, Defaults
+        from interlock.mcp.tools import Defaults, ToolCaller
 
-        caller = Caller(
-            run=working_for(os.environ),
+        caller = ToolCaller(
+            run=own_run(os.environ),
             agent=named,
             by=call.settings.actor,
             traceparent=os.environ.get("TRACEPARENT"),
@@ -48,6 +46,6 @@ def mcp(
 
 
 def _drop_unfilled(environ: MutableMapping[str, str]) -> None:
-    """Many clients pass `${NAME}` on as it is if NAME is not set; then it is not set here either."""
+    """Many clients pass `${NAME}` unexpanded if NAME is not set. It then counts as unset."""
     for name in [name for name, value in environ.items() if _UNFILLED.fullmatch(value)]:
         del environ[name]

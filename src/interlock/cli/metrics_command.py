@@ -1,4 +1,4 @@
-"""`interlock metrics`: the numbers of a store, as Prometheus reads them."""
+"""`interlock metrics`: the metrics of a store in Prometheus' format."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def metrics(
         typer.Option("--to", metavar="FILE", help="Replace this file, for a collector of text files."),
     ] = None,
 ) -> int:
-    """Print the store's metrics as Prometheus reads them. A server has the same and more at /metrics."""
+    """Print the store's metrics in Prometheus' format. A server has the same and more at /metrics."""
     call = invocation_of(ctx)
     with call.reading() as service:
         found = service.metrics()
@@ -36,7 +36,7 @@ def metrics(
 
 
 def _replace(file: Path, text: str) -> None:
-    """At once: a collector never sees a part of it."""
+    """Replace the file atomically: a collector never sees a partial one."""
     try:
         with tempfile.TemporaryDirectory(dir=file.parent, prefix=".interlock-") as folder:
             new = Path(folder) / file.name

@@ -1,4 +1,4 @@
-"""An operator's commands on items, agents and projects; the history keeps the reason of each."""
+"""An operator's commands on items, agents and projects. The history keeps each reason."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Annotated
 from interlock.cli import typer, views
 from interlock.cli.invocation import Invocation, caller_of, invocation_of, mention_near_agent
 from interlock.cli.options import Create, Reason
+from interlock.cli.output import as_json
 from interlock.cli.values import name_or_none
 from interlock.core.errors import Exit, InterlockError, InvalidInput
 from interlock.service.contract import ChangeView
-from interlock.service.intake import item_changes, whole
+from interlock.service.item_fields import item_changes, whole
 
 _Items = Annotated[list[str], typer.Argument(metavar="ITEM…", help="Numbers, as `interlock ls` shows them.")]
 _SCOPES = ("agent", "project")
@@ -24,11 +25,9 @@ def cancel(
     ctx: typer.Context,
     items: _Items,
     reason: Reason,
-    force: Annotated[
-        bool, typer.Option("--force", help="Revoke a running lease now, without grace.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", of="cancel.force")] = False,
 ) -> int:
-    """Cancel items; one that runs is asked to stop, with a grace."""
+    """Cancel items; a running one is asked to stop, with a grace."""
     call = invocation_of(ctx)
     by = call.settings.actor
     with call.lanes() as service:
@@ -55,10 +54,10 @@ def edit(
     ctx: typer.Context,
     item: Annotated[str, typer.Argument(metavar="ITEM", help="A number, as `interlock ls` shows it.")],
     *,
-    title: Annotated[str | None, typer.Option(metavar="TEXT", help="What it is about.")] = None,
+    title: Annotated[str | None, typer.Option(metavar="TEXT", of="edit.title")] = None,
     priority: Annotated[str | None, typer.Option(metavar="N", help="Higher goes first.")] = None,
     agent: Annotated[
-        str | None, typer.Option(metavar="NAME|none", help="Who should do it; none: anyone.")
+        str | None, typer.Option(metavar="NAME|none", help="The agent it is for; none: any.")
     ] = None,
     type_: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Its kind.")] = None,
     label: Annotated[
@@ -66,7 +65,7 @@ def edit(
         typer.Option(metavar="LABEL|none", help="A label it needs; repeatable, replaces all."),
     ] = None,
     position: Annotated[
-        str | None, typer.Option(metavar="N|none", help="Its place on its lane; none: by arrival.")
+        str | None, typer.Option(metavar="N|none", help="Its position on its lane; none: by arrival.")
     ] = None,
     run_at: Annotated[
         str | None, typer.Option(metavar="TIME|now", help="When it is due: ISO 8601, +2h, or now.")
@@ -88,9 +87,9 @@ def edit(
     absent: dict[str, object] = {"agent": "none", "labels": ["none"], "position": "none", "run_at": "now"}
     given = {name: value for name, value in fields.items() if value is not None}
     if not given:
-        raise InvalidInput("There is nothing to change.", "Give an option, such as --priority 5.")
+        raise InvalidInput("The edit changes nothing.", "Pass an option, such as --priority 5.")
     changes = item_changes(
-        {k: None if v == absent.get(k, ...) else v for k, v in given.items()}, options=True
+        {k: None if v == absent.get(k, ...) else v for k, v in given.items()}, or_now=", or now"
     )
     call, number = invocation_of(ctx), whole("item", item)
     with call.service() as service:
@@ -106,9 +105,9 @@ def pause(
     reason: Reason = "",
     create: Create = False,
 ) -> int:
-    """Let an agent or project start nothing new; what runs goes on.
+    """Pause an agent or a project: it starts nothing new, and running work continues.
 
-    A reason is needed. Alone, the command lists which agents and projects are paused, and why.
+    A reason is needed. Without arguments, the command lists paused agents and projects with reasons.
     """
     if what is None and not reason:
         return _list_paused(ctx)
@@ -140,11 +139,10 @@ def _list_paused(ctx: typer.Context) -> int:
 def _pause(
     ctx: typer.Context, what: str | None, name: str | None, reason: str, *, create: bool, paused: bool
 ) -> int:
-    verb = "pause" if paused else "resume"
     if name is None and what is not None and what.strip().lower() not in _SCOPES:
         what, name = "agent", what
     if what is None or name is None:
-        raise InvalidInput(f"There is no agent or project to {verb}.", "Give NAME, or project NAME.")
+        raise InvalidInput("NAME is missing.", "Give NAME, or project NAME.")
     if (scope := what.strip().lower()) not in _SCOPES:
         raise InvalidInput(f"{what[:80]!r} is neither agent nor project.", "Give NAME, or project NAME.")
     call = invocation_of(ctx)
@@ -155,7 +153,7 @@ def _pause(
         else:
             service.pause_project(name, paused=paused, why=reason, by=by, create=create)
             answer = {"project": name, "paused": paused, "reason": reason}
-    now = "is paused: it starts nothing new, what runs goes on" if paused else "may start again"
+    now = "is paused: it starts nothing new, and running work continues" if paused else "may start again"
     return call.out.answer(answer, f"{scope.capitalize()} {name} {now}.")
 
 
@@ -172,11 +170,11 @@ def _each(call: Invocation, items: list[str], act: Callable[[int], ChangeView], 
                 raise
             errors.append((number, error))
     if call.out.json:
-        refused = [{"item": n, "code": e.code, "message": e.sentence, "hint": e.hint} for n, e in errors]
+        refused = [{"item": number, **as_json(error)} for number, error in errors]
         call.out.print_json({"changes": changes, "errors": refused} if refused else {"changes": changes})
     else:
         for change in changes:
             views.items.change(call.out.page, verb, change)
-        for sentence, hint in dict.fromkeys((error.sentence, error.hint) for _, error in errors):
-            call.out.refuse(sentence, hint)
+        for refusal in {(each.sentence, each.hint, each.cures): each for _, each in errors}.values():
+            call.out.refuse(refusal)
     return errors[0][1].exit_code if errors else Exit.OK

@@ -6,14 +6,12 @@ from typing import Annotated
 
 from interlock.cli import typer
 from interlock.core.names import BATCH_MAX, check_number
-from interlock.service.intake import span_s, whole
+from interlock.service.item_fields import span_s, whole
 
-Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the history.")]
-Create = Annotated[
-    bool, typer.Option("--create", help="Also if nobody knows the name yet; else that is refused.")
-]
+Reason = Annotated[str, typer.Option(metavar="TEXT", of="cancel.why")]
+Create = Annotated[bool, typer.Option("--create", of="pause_agent.create")]
 Limit = Annotated[str, typer.Option(metavar="N", help="At most N, up to 1000.")]
-Every = Annotated[str, typer.Option(metavar="SPAN", help="Time between two looks.")]
+Every = Annotated[str, typer.Option(metavar="SPAN", help="Time between polls.")]
 OnlyLane = Annotated[str | None, typer.Option(metavar="LANE", help="Only this lane.")]
 OnlyTypes = Annotated[
     list[str] | None, typer.Option("--type", metavar="TYPE", help="Only items of this type; repeatable.")
@@ -31,28 +29,18 @@ ItemOrHandle = Annotated[
     typer.Argument(metavar="ITEM|HANDLE", help="Default: the item of INTERLOCK_RUN."),
 ]
 
-FromPerson = Annotated[
-    bool, typer.Option("--from-person", help="A person wrote it; default outside of a run.")
-]
+FromPerson = Annotated[bool, typer.Option("--from-person", of="add.from_person")]
 FromAgent = Annotated[
     str | None, typer.Option(metavar="NAME", help="This agent wrote it; default: the one of INTERLOCK_RUN.")
 ]
-FromBot = Annotated[
-    bool, typer.Option("--from-bot", help="Our own bot wrote it: it starts, wakes and supersedes nothing.")
-]
-FromSystem = Annotated[bool, typer.Option("--from-system", help="Another system wrote it: CI, Dependabot, …")]
+FromBot = Annotated[bool, typer.Option("--from-bot", of="add.from_bot")]
+FromSystem = Annotated[bool, typer.Option("--from-system", of="add.from_system")]
 FromOutsider = Annotated[
     bool,
-    typer.Option(
-        "--from-outsider", help="Somebody wrote it who may start nothing, as a stranger on a public issue."
-    ),
+    typer.Option("--from-outsider", of="add.from_outsider"),
 ]
-MessageReason = Annotated[
-    str | None, typer.Option("--reason", metavar="NAME", help="Why the message came, as in issue_commented.")
-]
-SourceUrl = Annotated[
-    str | None, typer.Option(metavar="URL", help="Where the message was written, as its comment on GitHub.")
-]
+MessageReason = Annotated[str | None, typer.Option("--reason", metavar="NAME", of="msg.reason")]
+SourceUrl = Annotated[str | None, typer.Option(metavar="URL", of="msg.url")]
 
 
 def limit_of(text: str) -> int:
@@ -63,7 +51,7 @@ def limit_of(text: str) -> int:
 
 
 def every_s_of(text: str) -> float:
-    """The time between two looks."""
+    """The time between two polls."""
     every_s = span_s("--every", text)
     check_number("--every", every_s, 0.1, 3600)
     return every_s

@@ -1,6 +1,6 @@
 """Where answers go: JSON or text on standard output, errors as one sentence and a hint.
 
-Text for people goes to a page, which imports `rich` only for what is not plain.
+Text for people goes to a page, which imports `rich` only for complex output.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
-from interlock.core.errors import Exit
+from interlock.core.errors import Exit, InterlockError
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
     from interlock.cli.page import Console
+    from interlock.core.cures import Cure
 
 _REASONS_SHOWN = 30
 
@@ -48,7 +49,7 @@ class Output:
         from interlock.service.contract import to_json
 
         encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
-        plain, ascii_only = to_json(value), encoding != "utf8"
+        plain, ascii_only = to_json(value, _command), encoding != "utf8"
         try:
             text = _dumps(plain, ascii_only)
         except ValueError:  # an old row may hold NaN or an infinity, which are refused today
@@ -76,19 +77,27 @@ class Output:
 
     @cached_property
     def console(self) -> RichConsole:
-        """The console on standard output, for what is drawn again and again."""
+        """The console on standard output, for screens that are redrawn."""
         return self._console(stderr=False)
 
-    def error(self, code: str, sentence: str, hint: str, reasons: Sequence[str] = ()) -> None:
+    def error(self, error: InterlockError) -> None:
         """One error: as JSON on standard output, or on standard error as its sentence, reasons and hint."""
         if self.json:
-            more = {"reasons": reasons} if reasons else {}
-            self.print_json({"error": {"code": code, "message": sentence, "hint": hint, **more}})
+            self.print_json({"error": as_json(error)})
         else:
-            self.refuse(sentence, hint, [reason for reason in reasons if reason != sentence])
+            self.refuse(error)
 
-    def refuse(self, sentence: str, hint: str, reasons: Sequence[str] = ()) -> None:
-        """Print an error for people on standard error: what was refused and what to do."""
+    def refuse(self, error: InterlockError) -> None:
+        """Print an error for people on standard error: the refusal and what to do."""
+        from interlock.cli.cures import hint_of, spelled
+
+        sentence = spelled(error.sentence, error.fields)
+        self.print_problem(
+            sentence, hint_of(error), [each for each in error.reasons if each != error.sentence]
+        )
+
+    def print_problem(self, sentence: str, hint: str, reasons: Sequence[str] = ()) -> None:
+        """Print on standard error what went wrong and what to do."""
         listed = [f"- {reason}" for reason in reasons[:_REASONS_SHOWN]]
         if len(reasons) > _REASONS_SHOWN:
             listed.append(f"- and {len(reasons) - _REASONS_SHOWN:,} more: --json lists all")
@@ -105,7 +114,7 @@ class Output:
             console.print(Text(f"  {hint}", style="cyan"))
 
     def _page(self, *, stderr: bool) -> Console:
-        from interlock.cli.page import Page, terminal_width
+        from interlock.cli.page import PagePrinter, terminal_width
 
         if "FORCE_COLOR" in os.environ or "TTY_COMPATIBLE" in os.environ:  # rich knows what they mean
             return self._console(stderr=stderr)
@@ -113,7 +122,7 @@ class Output:
         terminal, dumb = stream.isatty(), os.environ.get("TERM", "").lower() in ("dumb", "unknown")
         width = terminal_width(os.environ.get("COLUMNS", ""), terminal=terminal, dumb=dumb)
         styled = terminal and self.color and not dumb
-        return Page(stream, width, styled=styled, rich=lambda: self._console(stderr=stderr))
+        return PagePrinter(stream, width, styled=styled, rich=lambda: self._console(stderr=stderr))
 
     def _console(self, *, stderr: bool) -> RichConsole:
         from rich.console import Console
@@ -132,6 +141,25 @@ class Output:
             soft_wrap=False,
             width=PIPE_WIDTH if piped else None,
         )
+
+
+def as_json(error: InterlockError) -> dict[str, Any]:
+    """An error in the syntax of the command line."""
+    from interlock.cli.cures import hint_of, spelled
+
+    return {
+        "code": error.code,
+        "message": spelled(error.sentence, error.fields),
+        "hint": hint_of(error),
+        "cures": error.cures,
+        **({"reasons": error.reasons} if error.reasons else {}),
+    }
+
+
+def _command(cure: Cure) -> str | None:
+    from interlock.cli.cures import command  # few answers have cures
+
+    return command(cure)
 
 
 def tell(sentence: str) -> None:

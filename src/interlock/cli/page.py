@@ -1,7 +1,7 @@
-"""Texts with styles, tables, and a page to print them on: what most commands need, without importing rich.
+"""Styled texts, tables, and a page to print them on: most commands need no more, and no import of rich.
 
-To import rich takes four times as long as to start Python. It still draws screens, and prints what is not
-plain: tables that must be cut, tabs. What a page prints, rich would print too; a test compares them.
+Importing rich takes four times as long as starting Python. It still draws screens, and prints tables that
+must be cut, and tabs. A page prints exactly what rich would; a test compares them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.text import Text as RichText
 
 QUIET = "bright_black"
-#: Wide enough that nothing is cut for a program that reads: a pipe has no right margin.
+#: Wide enough that nothing is cut when the output is a pipe.
 PIPE_WIDTH = 10_000
 _GAP = 2
 #: Characters that take one cell each on any terminal.
@@ -28,7 +28,7 @@ _COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white
 
 
 class Console(Protocol):
-    """Where views print: a `Page`, or rich's console."""
+    """Where views print: a `PagePrinter`, or rich's console."""
 
     @property
     def width(self) -> int: ...
@@ -103,7 +103,7 @@ class Text:
         return self
 
     def append_text(self, other: Text) -> Text:
-        """The same with a text that has styles of its own."""
+        """The same with a styled text."""
         at = len(self)
         self.append(other.plain, other.style)
         self._spans += [(at + start, at + end, style) for start, end, style in other._spans]
@@ -188,7 +188,7 @@ class Table:
         return len(self._rows)
 
     def lines(self, width: int) -> list[Text] | None:
-        """How it looks; None if rich must see how it can be made to fit."""
+        """The rendered table; None if rich must make it fit."""
         rows = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in self._rows]
         if any(not _is_plain(cell.plain) or "\n" in cell.plain for row in rows for cell in row):
             return None
@@ -237,8 +237,8 @@ class Table:
         return made
 
 
-class Page:
-    """Prints on one stream, as rich would; and lets rich do what is not plain."""
+class PagePrinter:
+    """Prints on one stream as rich would, and leaves complex output to rich."""
 
     def __init__(self, stream: TextIO, width: int, *, styled: bool, rich: Callable[[], RichConsole]) -> None:
         self.width = width
@@ -288,7 +288,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _breaks(line: str, width: int) -> Iterator[int]:
-    """Where a line is broken so that each part fits."""
+    """The places where a line is broken so that each part fits."""
     used = 0
     for word in _WORD.finditer(line):
         start, long = word.start(), cell_len(word[0].rstrip())

@@ -1,15 +1,15 @@
-"""The commands as typer knows them: it writes the help, completes words and explains every mistake.
+"""The commands in typer: it writes the help, completes words and reports every mistake.
 
-Two things typer does not do by itself. A global option is accepted before *and* after the command's
-name. And a value stays the text that was typed: typer 0.29 checks every value through pydantic, whose
-import alone costs 90 ms; `interlock.cli.values` reads the few numbers and times there are, with error
-messages of our own.
+Two things typer does not do by itself. A global option is accepted before *and* after the command's name. And
+a value stays the typed text: typer 0.29 checks every value through pydantic, whose import alone costs 90 ms.
+`interlock.cli.values` reads the few numbers and times, with our own error messages.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from difflib import SequenceMatcher
 from functools import cache
 from types import FunctionType, MethodType
 from typing import Annotated, Any, get_args, get_type_hints
@@ -19,23 +19,28 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from interlock import __version__
-from interlock.cli import completing
+from interlock.cli import completion
 from interlock.cli import typer as declared
 from interlock.cli.command import ALIASES, ENTRIES, Group
 from interlock.cli.invocation import Invocation
-from interlock.core.checking import NO_REASON
+from interlock.core.validation import NO_REASON
 
 UsageError = typer.TyperException
-#: What the library makes of Ctrl-C.
+#: The library's exit code for Ctrl-C.
 Abort = typer.Abort
 
-#: The library's sentences, and ours: the thing first, then what is wrong with it.
-_IN_OUR_WORDS = (
+
+def _unknown_option(found: re.Match[str]) -> str:
+    """Only the library's suggestion most similar to the typed word."""
+    given, known = found[1], found[2].split(", ")
+    nearest = max(known, key=lambda each: SequenceMatcher(None, given, each).ratio())
+    return f"There is no option {given}. Did you mean {nearest}?"
+
+
+#: The library's sentences and ours, which name the subject first.
+_IN_OUR_WORDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"Missing (?:option|argument) '([^']+)'.*"), r"\1 is missing."),
-    (
-        re.compile(r"No such option: (\S+?)\.?(?: \(Possible options: ([^)]+)\))"),
-        r"There is no option \1. Did you mean \2?",
-    ),
+    (re.compile(r"No such option: (\S+?)\.?(?: \(Possible options: ([^)]+)\))"), _unknown_option),
     (re.compile(r"No such option: (\S+?)\.?(?= |$)"), r"There is no option \1."),
     (re.compile(r"No such command '([^']*)'\."), r"There is no command \1."),
     (re.compile(r"Option '([^']+)' requires an argument\."), r"\1 needs a value."),
@@ -61,7 +66,7 @@ class _Command(_GlobalOptions, TyperCommand):
     """A command that also takes the global options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the line. What must stand before `--` is not taken from behind it: `hold -- nice …`."""
+        """Parse the line. Arguments before `--` are not taken from after it: `hold -- nice …`."""
         before = args[: args.index("--")] if "--" in args else None
         rest: list[str] = super().parse_args(ctx, args)
         if before is not None and not ctx.resilient_parsing and any(map(_is_command, self.params)):
@@ -80,7 +85,7 @@ class _Group(_GlobalOptions, TyperGroup):
 
 
 class _Root(_Group):
-    """`interlock` itself: a command is imported when it is asked for."""
+    """`interlock` itself: a command is imported when it is needed."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  (the library's signature)
         return list(ENTRIES)
@@ -102,13 +107,13 @@ def root() -> Any:
     app = typer.Typer(cls=_Root, name="interlock", context_settings=_CONTEXT_SETTINGS)
     app.callback()(_interlock)
     command: Any = get_command(app)
-    # `interlock completion` prints our scripts; typer would install its own, which know nothing of the store.
+    # `interlock completion` prints our scripts; typer would install its own, which do not read the store.
     command.params = [option for option in command.params if not option.name.endswith("_completion")]
     return command
 
 
 def run(args: list[str], call: Invocation) -> Any:
-    """Read a command line and run its command; answers what that returns."""
+    """Parse a command line and run its command. Returns the command's result."""
     return root().main(args=args, prog_name="interlock", standalone_mode=False, obj=call)
 
 
@@ -119,11 +124,15 @@ def sentence_of(error: Any) -> tuple[str, str]:
     path = context.command_path if context is not None else "interlock"
     hint = f"See {path} --help."
     if sentence.startswith("Missing option '--reason'"):
-        return NO_REASON
+        from interlock.cli.cures import spelled
+
+        return spelled(NO_REASON[0], ("why",)), spelled(NO_REASON[1], ("why",))
     if (path, getattr(error, "option_name", "")) == ("interlock edit", "--lane"):
         return "An item cannot change its lane.", "Cancel it, and add it again on the other lane."
+    if path in ("interlock pause", "interlock resume") and "--project" in sentence:
+        return "There is no option --project.", f"Type {path} project NAME."
     if extra := _EXTRA.fullmatch(sentence):
-        return f"{path} does not take {extra[1]!r}.", f"A text with blanks needs quotes. {hint}"
+        return f"{path} does not take {extra[1]!r}.", f"Quote text that contains spaces. {hint}"
     for theirs, ours in _IN_OUR_WORDS:
         sentence = theirs.sub(ours, sentence)
     return sentence if sentence.endswith((".", "?")) else f"{sentence}.", hint
@@ -195,7 +204,13 @@ def _hint_for_typer(parameter: str, hint: Any) -> Any:
 
 
 def _with_completion(parameter: str, more: dict[str, Any]) -> dict[str, Any]:
-    return {"autocompletion": completing.offers_for(parameter, more.get("metavar")), **more}
+    given = {"autocompletion": completion.offers_for(parameter, more.get("metavar")), **more}
+    if (of := given.pop("of", None)) is not None:
+        from interlock.service.operations import BY_NAME
+
+        operation, _, name = of.partition(".")
+        given["help"] = BY_NAME[operation].sentence(name)
+    return given
 
 
 def _as_typed(params: list[Any]) -> list[Any]:
@@ -204,7 +219,7 @@ def _as_typed(params: list[Any]) -> list[Any]:
         if getattr(param, "is_flag", False):
             param.metavar = ""  # a flag takes no value, so the help shows no type
         elif param.param_type_name == "argument":
-            vars(param)["display_type_rich"] = _no_type  # its name says more than `<list[str]>`
+            vars(param)["display_type_rich"] = _no_type  # its name is clearer than `<list[str]>`
     return params
 
 

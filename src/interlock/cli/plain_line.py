@@ -1,8 +1,8 @@
 """Reads a plain command line without typer, whose import costs more than most commands do.
 
-Plain is: known options with their values, arguments that begin with no dash, nothing missing and nothing too
-much, and a command to run only behind `--`. Any other line is typer's, which also says what is wrong with it.
-A test compares the two.
+A plain line has known options with values, arguments without a leading dash, nothing missing, nothing extra,
+and a command to run only after `--`. Typer parses every other line and reports its mistakes. A test compares
+the two.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from interlock.cli.command import ALIASES, ENTRIES, Group
 from interlock.cli.invocation import Invocation
 from interlock.cli.typer import Argument, Context, Option
 
-#: Nouns that do something without a command below them; the others print their help, which is typer's.
+#: Nouns that work without a command below them. The others print their help, through typer.
 ALONE = frozenset({"agents", "hook", "lanes", "plan", "pools", "session", "token", "workers"})
-#: What asks typer about all commands.
+#: Words that need typer for all commands.
 ABOUT_TYPER = frozenset({"completion"})
 _EVERYWHERE = {"--json": bool, "--no-color": bool, "--url": str}
 
 
 class _NotPlain(Exception):
-    """Only typer can read the line."""
+    """Only typer can parse the line."""
 
 
 def read(args: Sequence[str], call: Invocation) -> Callable[[], int] | None:
-    """The call that a plain line means, its global options taken; None if the line is not plain."""
+    """The call of a plain line, without its global options; None if the line is not plain."""
     words = iter(args)
     given: dict[str, Any] = {}
     try:
@@ -46,7 +46,7 @@ def read(args: Sequence[str], call: Invocation) -> Callable[[], int] | None:
 
 
 def _function(name: str, rest: list[str]) -> tuple[Any, list[str]]:
-    """The function of a command, or of one below a noun, and the words behind its name."""
+    """The function of a command, or of one below a noun, and the words after its name."""
     found = ENTRIES[name].load()
     if not isinstance(found, Group):
         return found, rest
@@ -58,7 +58,7 @@ def _function(name: str, rest: list[str]) -> tuple[Any, list[str]]:
 
 
 class _Declared:
-    """What a function declares: its options by each of their names, its arguments, and what it runs."""
+    """The declarations of a function: its options by name, its arguments, and the command that it runs."""
 
     def __init__(self, function: Any) -> None:
         self.kinds: dict[str, Any] = dict(_EVERYWHERE)

@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from interlock.cli import typer
 from interlock.cli.command import Group
-from interlock.cli.invocation import Invocation as Session
+from interlock.cli.invocation import Invocation
 from interlock.cli.invocation import invocation_of as session_of
 from interlock.cli.options import Every, Limit, every_s_of, limit_of
 from interlock.cli.values import file_text, whole_or_none
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.plans.model import EDIT_TYPE, PlanStatus
 from interlock.service.contract import Service
-from interlock.service.intake import choice, span_s, whole
+from interlock.service.item_fields import choice, span_s, whole
 
 if TYPE_CHECKING:
     from interlock.cli.page import Console
-    from interlock.service.planview import PlanView
+    from interlock.service.plan_view import PlanView
 
 plan = Group("Run graphs of tasks, and edit them while they run.")
 
 _FORMATS = ("text", "mermaid", "svg", "json")
 _Id = Annotated[str, typer.Argument(metavar="ID", help="A plan's number, as `interlock plan ls` shows it.")]
 _File = Annotated[str, typer.Argument(metavar="FILE|-", help="YAML, JSON or TOML; - for standard input.")]
-_Reason = Annotated[str, typer.Option("--reason", "--why", metavar="TEXT", help="Why, for the history.")]
+_Reason = Annotated[str, typer.Option("--reason", "--why", metavar="TEXT", of="cancel_plan.why")]
 
 
 @plan.callback()
@@ -97,8 +97,8 @@ def graph(
 ) -> int:
     """Draw a plan's graph, or print it as JSON for an edit."""
     from interlock.cli.views import plans
-    from interlock.plans.picture import bare_picture, picture
     from interlock.plans.planfile import graph_document
+    from interlock.plans.render import bare_picture, picture
 
     session = session_of(ctx)
     chosen, wanted = choice("--format", format_, _FORMATS), whole_or_none("--revision", revision)
@@ -127,23 +127,23 @@ def edit(
     id_: _Id,
     file: _File,
     *,
-    base: Annotated[str, typer.Option(metavar="REV", help="The revision that the edit was made for.")],
+    base: Annotated[str, typer.Option(metavar="REV", of="edit_plan.base")],
     run: Annotated[
         str | None,
-        typer.Option(metavar="HANDLE", help="The plan.edit run; INTERLOCK_RUN by default, if it is one."),
+        typer.Option(metavar="HANDLE", help="The plan.edit run; default: INTERLOCK_RUN, if it is one."),
     ] = None,
     through: Annotated[
         str | None,
         typer.Option(
-            metavar="N", help="The last completion that it answers; by default the last when the run began."
+            metavar="N", help="The last completion that it answers; default: the last when the run began."
         ),
     ] = None,
     reason: _Reason = "",
 ) -> int:
     """Change a plan, all or nothing: by operations, or by a whole new graph that is compared with its base.
 
-    An edit of an older revision is applied if nothing that it touches has changed since; else it is refused
-    with exit 6.
+    An edit of an older revision is applied if it conflicts with no later change; else it is refused with exit
+    6.
     """
     from interlock.plans.planfile import read_edit
 
@@ -156,15 +156,15 @@ def edit(
     )
     new = read_edit(file_text("edit", file), name=file, types=settings.types, lanes=settings.lanes)
     with session.service() as service:
-        owed = run or _edit_run(service)
+        edit_run = run or _edit_run(service)
         answer = service.edit_plan(
             number,
             base=revision,
             operations=new.operations,
             graph=new.graph,
-            run=owed,
+            run=edit_run,
             through=answered,
-            by="" if owed else settings.actor,  # the run's agent makes the edit that it owes
+            by="" if edit_run else settings.actor,  # the run's agent makes the requested edit
             why=reason,
         )
     return _print(session, answer, lambda views, to: views.edited(to, answer))
@@ -175,7 +175,7 @@ def batch(
     ctx: typer.Context,
     run: Annotated[
         str | None,
-        typer.Argument(metavar="HANDLE", help="The plan.edit run; INTERLOCK_RUN by default."),
+        typer.Argument(metavar="HANDLE", help="The plan.edit run; default: INTERLOCK_RUN."),
     ] = None,
 ) -> int:
     """Show an editor the ended tasks that its edit must answer."""
@@ -208,7 +208,7 @@ def watch(
             last = planwatch.emit(service, number, every_s, session.out.print_json)
         else:
             last = planwatch.watch(
-                session.out.console, service, number, every_s, session.absence, warning=session.warning
+                session.out.console, service, number, every_s, session.outage, warning=session.warning
             )
     return Exit.OK if last.status in (PlanStatus.RUNNING, PlanStatus.COMPLETED) else Exit.ERROR
 
@@ -224,11 +224,11 @@ def cancel(ctx: typer.Context, id_: _Id, reason: _Reason) -> int:
 
 @plan.command("pause")
 def pause(ctx: typer.Context, id_: _Id, reason: _Reason) -> int:
-    """Start no more tasks of a plan; running tasks go on."""
+    """Pause a plan: it starts nothing new, and running work continues."""
     session = session_of(ctx)
     with session.service() as service:
         changed = service.pause_plan(whole("plan", id_), why=reason, by=session.settings.actor)
-    return _changed(session, changed, "is paused: it starts no more tasks, running ones go on")
+    return _changed(session, changed, "is paused: it starts nothing new, and running work continues")
 
 
 @plan.command("resume")
@@ -270,7 +270,7 @@ def stats(ctx: typer.Context, id_: _Id) -> int:
 def history(
     ctx: typer.Context,
     id_: _Id,
-    after: Annotated[str, typer.Option(metavar="REV", help="Only revisions after this one.")] = "0",
+    after: Annotated[str, typer.Option(metavar="REV", of="plan_history.after")] = "0",
     limit: Limit = "100",
 ) -> int:
     """Print a plan's revisions: who changed what, when and why."""
@@ -312,11 +312,11 @@ def _list(ctx: typer.Context, *, ended: bool, limit: str) -> int:
     return Exit.OK
 
 
-def _changed(session: Session, changed: PlanView, sentence: str) -> int:
+def _changed(session: Invocation, changed: PlanView, sentence: str) -> int:
     return _print(session, changed, lambda _, to: to.print(f"Plan {changed.id} {sentence}."))
 
 
-def _print(session: Session, answer: object, show: Callable[[Any, Console], None]) -> int:
+def _print(session: Invocation, answer: object, show: Callable[[Any, Console], None]) -> int:
     """Print an answer: as JSON, or with the views of plans for people."""
     if session.out.json:
         session.out.print_json(answer)
@@ -328,7 +328,7 @@ def _print(session: Session, answer: object, show: Callable[[Any, Console], None
 
 
 def _edit_run(service: Service) -> str | None:
-    """The run of INTERLOCK_RUN if it owes an edit; a task that edits its plan does so as an operator."""
+    """The run of INTERLOCK_RUN if it must edit a plan. A task that edits its plan does so as an operator."""
     handle = os.environ.get("INTERLOCK_RUN", "")
     if not handle:
         return None

@@ -41,7 +41,7 @@ def check(
 ) -> int:
     """Find mistakes in the rules; exit 1 if there is one.
 
-    A rule that can never decide, an agent that the store does not know, and the like.
+    Examples: a rule that can never match, an agent that the store does not know.
     """
     from interlock.github import rulecheck
     from interlock.github.rulefile import FILE_MAX_BYTES
@@ -72,14 +72,14 @@ def test(
     *,
     event: Annotated[
         str | None,
-        typer.Option(metavar="EVENT", help="Their X-GitHub-Event; default: by what is in them."),
+        typer.Option(metavar="EVENT", help="Their X-GitHub-Event; default: derived from their content."),
     ] = None,
     rules: _RULES = None,
     outsider: Annotated[
-        bool, typer.Option("--outsider", help="As if the sender may not write to the repository.")
+        bool, typer.Option("--outsider", help="Treat the sender as one without write access.")
     ] = False,
 ) -> int:
-    """Print what deliveries would lead to, and why, rule by rule. Nothing is stored, GitHub is not asked."""
+    """Print what deliveries would create, and why, rule by rule. Nothing is stored; GitHub is not asked."""
     from interlock.core.record import as_dict
     from interlock.github.delivery import BODY_MAX_BYTES, read
     from interlock.github.rules import default_rules
@@ -148,6 +148,6 @@ def _content(name: str, most: int, more: str = "") -> bytes:
 
 
 def _agents(call: Invocation) -> frozenset[str]:
-    """The agents that the store knows; none where there is no store yet."""
+    """The agents that the store knows; none without a store."""
     with call.reading() as service:
         return frozenset(agent.name for agent in service.agents())

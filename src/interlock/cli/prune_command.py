@@ -1,4 +1,4 @@
-"""`interlock prune`: what ended long ago goes, with its history and its logs."""
+"""`interlock prune`: delete old ended items and plans, with their history and logs."""
 
 from __future__ import annotations
 
@@ -9,26 +9,29 @@ from typing import Annotated
 from interlock.cli import typer
 from interlock.cli.invocation import invocation_of
 from interlock.core.names import TIMEOUT_MAX_S, check_number
-from interlock.service.intake import span_s
-from interlock.service.pruning import Pruned
+from interlock.service.item_fields import span_s
+from interlock.service.retention import Pruned
+from interlock.settings import Settings
 
 
 def prune(
     ctx: typer.Context,
     older_than: Annotated[
-        str, typer.Option("--older-than", metavar="SPAN", help="How long ago it must have ended, as in 90d.")
+        str, typer.Option("--older-than", metavar="SPAN", help="Minimum age since the end, as in 90d.")
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would go.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Delete nothing; print what would be deleted.")
+    ] = False,
     vacuum: Annotated[
         bool,
-        typer.Option("--vacuum", help="Give the space back to the disk (SQLite); nobody writes meanwhile."),
+        typer.Option("--vacuum", help="Return the space to the disk (SQLite); writers wait meanwhile."),
     ] = False,
 ) -> int:
-    """Let items and plans go that ended long ago, with their runs, messages and events.
+    """Delete old items and plans, with their runs, messages and events.
 
-    Dead letters, unfinished plans and whatever something else needs stay.
+    Dead letters, unfinished plans and items that others depend on stay.
     """
-    from interlock import app
+    from interlock.service import administration
     from interlock.settings.places import inside
 
     call = invocation_of(ctx)
@@ -36,8 +39,8 @@ def prune(
     check_number("--older-than", older_than_s, 0, TIMEOUT_MAX_S * 1_000)
     found = Pruned()
     logs = inside(call.settings.root, call.settings.home / "logs")
-    for step in app.prune(
-        settings=call.settings, older_than_s=older_than_s, really=not dry_run, vacuum=vacuum
+    for step in administration.prune(
+        call.settings, older_than_s=older_than_s, really=not dry_run, vacuum=vacuum
     ):
         found = found.plus(step)
         for run in step.runs if not dry_run else ():
@@ -57,7 +60,16 @@ def prune(
         f"items {found.items:,}, plans {found.plans:,}, runs {len(found.runs):,}, events {found.events:,}"
         + (f", deliveries of GitHub {found.deliveries:,}" if found.deliveries else "")
     )
-    told = f"Would go: {counted}." if dry_run else f"Gone: {counted}."
+    told = f"Would delete: {counted}." if dry_run else f"Deleted: {counted}."
     if not dry_run and found and not vacuum:
-        told += f"\n{app.space_of(call.settings)}"
+        told += f"\n{_space_of(call.settings)}"
     return call.out.answer(answer, told)
+
+
+def _space_of(settings: Settings) -> str:
+    """What becomes of the disk space of deleted rows."""
+    from interlock.settings.store_url import scheme_of
+
+    if scheme_of(settings.url) == "sqlite":
+        return "The file keeps its size, and new rows use the space; --vacuum gives it back to the disk."
+    return "Autovacuum makes the space free for new rows; VACUUM FULL would give it back to the disk."

@@ -15,7 +15,7 @@ from interlock.cli.output import tell
 from interlock.core.errors import Exit, InterlockError, InvalidInput
 
 if TYPE_CHECKING:
-    from interlock.git.plumbing import Repository
+    from interlock.git.plumbing import GitRepository
     from interlock.push.run import PushingRun
 
 
@@ -39,7 +39,7 @@ def push(
         bool,
         typer.Option(
             "--arm",
-            help="Push nothing; refuse later pushes of earlier runs. Use it before checking out.",
+            help="Push nothing; refuse later pushes of earlier runs. Use it before you check out.",
         ),
     ] = False,
     install_hook: Annotated[
@@ -51,16 +51,16 @@ def push(
     uninstall_hook: Annotated[bool, typer.Option("--uninstall-hook", help="Remove that hook.")] = False,
     pre_push: Annotated[
         bool,
-        typer.Option("--pre-push", hidden=True, help="For that hook: check the push that git describes."),
+        typer.Option("--pre-push", hidden=True, help="For the hook: check the push that git describes."),
     ] = False,
 ) -> int:
-    """Push what is checked out, only if your run still holds its lane.
+    """Push the checked-out commit, only if your run still holds its lane.
 
-    The git server refuses the push as a whole once a later run has the lane. If others pushed first, your
-    commits are rebased and the push is tried again, five times; a conflict leaves everything as it was.
-    Without a run the push is not fenced, and says so.
+    The git server refuses the whole push once a later run has the lane. If others pushed first, your commits
+    are rebased and the push is retried, up to five times. A conflict changes nothing. Without a run the push
+    is not fenced, and says so.
     """
-    from interlock.git.plumbing import Repository
+    from interlock.git.plumbing import GitRepository
     from interlock.settings.places import here
 
     call = invocation_of(ctx)
@@ -68,7 +68,7 @@ def push(
         raise InvalidInput(
             "--arm, --install-hook and --uninstall-hook exclude each other.", "Use one of them at a time."
         )
-    repository = Repository.around(here())
+    repository = GitRepository.containing(here())
     if install_hook or uninstall_hook:
         return _change_hook(call, repository, install=install_hook)
     with _telling_the_worker(), _pusher(call, run) as pusher:
@@ -81,7 +81,7 @@ def push(
 
 @contextmanager
 def _telling_the_worker() -> Iterator[None]:
-    """The worker of the run learns whether a fault of the set-up met the last push: it is not the item's."""
+    """Tell the run's worker whether the last push had a set-up fault, which is not the item's fault."""
     from interlock.process.briefing import note_fault
 
     path = os.environ.get("INTERLOCK_FAULT_FILE", "")
@@ -96,7 +96,7 @@ def _telling_the_worker() -> Iterator[None]:
 
 
 def _push(
-    call: Invocation, repository: Repository, remote: str | None, branch: str | None, pusher: PushingRun
+    call: Invocation, repository: GitRepository, remote: str | None, branch: str | None, pusher: PushingRun
 ) -> int:
     from interlock.git.checkout import Checkout, push_remote_of
     from interlock.push.fenced_push import FencedPush
@@ -112,7 +112,7 @@ def _push(
     return call.out.answer(pushed, text)
 
 
-def _arm(call: Invocation, repository: Repository, remote: str | None, pusher: PushingRun) -> int:
+def _arm(call: Invocation, repository: GitRepository, remote: str | None, pusher: PushingRun) -> int:
     from interlock.git.checkout import push_remote_of
 
     fence = pusher.arm(repository, push_remote_of(repository, remote))
@@ -122,7 +122,7 @@ def _arm(call: Invocation, repository: Repository, remote: str | None, pusher: P
     return call.out.answer({"fence": fence}, text)
 
 
-def _check_push(repository: Repository, remote: str, pusher: PushingRun) -> int:
+def _check_push(repository: GitRepository, remote: str, pusher: PushingRun) -> int:
     """Raise `LeaseLost` for a plain push of a run that lost its lane."""
     from interlock.push import pre_push
 
@@ -131,7 +131,7 @@ def _check_push(repository: Repository, remote: str, pusher: PushingRun) -> int:
     return Exit.OK
 
 
-def _change_hook(call: Invocation, repository: Repository, *, install: bool) -> int:
+def _change_hook(call: Invocation, repository: GitRepository, *, install: bool) -> int:
     from interlock.push import pre_push
 
     path = pre_push.install(repository) if install else pre_push.uninstall(repository)
@@ -145,11 +145,12 @@ def _change_hook(call: Invocation, repository: Repository, *, install: bool) -> 
 def _pusher(call: Invocation, run: str | None) -> PushingRun:
     from interlock import app
     from interlock.push.run import PushingRun
+    from interlock.settings.store_url import scheme_of
 
     return PushingRun(
         run,
         lanes=lambda: app.open_lanes(call.settings),
-        in_git=app.scheme_of(call.settings.url) == "git",
+        in_git=scheme_of(call.settings.url) == "git",
         environ=os.environ,
         tell=tell,
     )

@@ -1,7 +1,7 @@
-"""The reader of standard output: a command that goes on for ever ends when nobody reads it any more.
+"""The reader of standard output: an endless command ends when its reader is gone.
 
-A closed pipe is noticed by the next write. On a quiet store that may be never, so a thread waits for the
-reader to close it.
+The next write notices a closed pipe. On a quiet store there may be none, so a thread waits for the reader to
+close the pipe.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def while_read() -> Iterator[None]:
         poll.register(ended, select.POLLIN)
         if any(number == output for number, _ in poll.poll()):
             closed.set()
-            # Again and again: Python forgets to look at a signal that comes just before a blocking call.
+            # Repeatedly: Python may miss a signal just before a blocking call.
             while not over.is_set():
                 signal.pthread_kill(main.ident or 0, signal.SIGPIPE)
                 over.wait(_AGAIN_S)

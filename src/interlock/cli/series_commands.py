@@ -1,55 +1,42 @@
-"""`series`: of the RFC issues of a series, one at a time is assigned."""
+"""`series`: keeps one issue of an RFC series assigned at a time."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from interlock.cli import typer, views
 from interlock.cli.command import Group
-from interlock.cli.invocation import Invocation, invocation_of
+from interlock.cli.invocation import invocation_of
 from interlock.cli.values import repository
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.names import check_number
 
-if TYPE_CHECKING:
-    from interlock.github.series.keeper import Keeper
-    from interlock.remote.series import ServedSeries
-
 METRICS = "assignment_mutex_metrics.json"
 
-series = Group("Let one issue of an RFC series be assigned at a time, the others in line.")
+series = Group("Keep one issue of an RFC series assigned at a time, and queue the others.")
 
 Repo = Annotated[
     str | None, typer.Option(metavar="OWNER/NAME", help="The repository; default: GITHUB_REPOSITORY.")
 ]
 Send = Annotated[
-    bool, typer.Option("--no-send", help="Leave what is owed to GitHub to `interlock github send`.")
+    bool, typer.Option("--no-send", help="Send nothing to GitHub now; `interlock github send` does it later.")
 ]
 Name = Annotated[str, typer.Argument(metavar="SERIES", help="Such as RFC-093.")]
 Issue = Annotated[str, typer.Argument(metavar="ISSUE", help="Its number.")]
-Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the history.")]
+Why = Annotated[str, typer.Option("--reason", metavar="TEXT", of="release_issue.why")]
 
 
 @series.callback()
 def show_help(ctx: typer.Context) -> int:
-    """Let one issue of an RFC series be assigned at a time, the others in line."""
+    """Keep one issue of an RFC series assigned at a time, and queue the others."""
     if ctx.invoked_subcommand is None:
         sys.stdout.write(ctx.get_help())
     return Exit.OK
-
-
-@contextmanager
-def _keeper(call: Invocation, repo: str | None, *, send: bool = True) -> Iterator[Keeper | ServedSeries]:
-    from interlock import app
-
-    with app.open_series(call.settings, repository(repo), send=send) as keeper:
-        yield keeper
 
 
 @series.command("status")
@@ -61,13 +48,11 @@ def status(
     *,
     repo: Repo = None,
 ) -> int:
-    """Show the active issue of each series, the line behind it, and what waits for something else."""
-    from interlock import app
-
+    """Show each series: its active issue, its queue, and blocked issues."""
     call = invocation_of(ctx)
-    with app.open_overview(call.settings, repository(repo)) as overview:
-        found = overview.status([overview.named(name)] if name is not None else ())
-    return call.out.answer({"series": found}, lambda out: views.series.standing(out, found, name))
+    with call.connection() as service:
+        found = service.series(repository(repo), series=name)
+    return call.out.answer({"series": found}, lambda out: views.series.status(out, found, name))
 
 
 @series.command("acquire")
@@ -76,30 +61,27 @@ def acquire(
     issue: Issue,
     *,
     assign: Annotated[
-        str | None, typer.Option(metavar="LOGIN", help="Whom to assign; default: series_assignee.")
+        str | None, typer.Option(metavar="LOGIN", help="The account to assign; default: series_assignee.")
     ] = None,
     no_assign: Annotated[
-        bool, typer.Option("--no-assign", help="Assign nobody: the caller does, if the answer says so.")
+        bool, typer.Option("--no-assign", help="Do not assign: the caller assigns if the answer says so.")
     ] = False,
-    queued_ok: Annotated[
-        bool, typer.Option("--queued-ok", help="Exit 0 also if the issue has to wait.")
-    ] = False,
+    queued_ok: Annotated[bool, typer.Option("--queued-ok", help="Exit 0 if the issue is queued.")] = False,
     repo: Repo = None,
     no_send: Send = False,
 ) -> int:
-    """Take the series of an issue, if it is next; exit 4 if it has to wait or is ignored.
+    """Make an issue the active one of its series, if it is next; exit 4 if it is queued or ignored.
 
-    In a job of Actions the answer is written to its outputs too: status, active_issue, position, assign.
+    In a job of Actions the answer is also written to its outputs: status, active_issue, position, assign.
     """
-    from interlock.core.names import check_name
-    from interlock.github.series.cycle import NOBODY
+    from interlock.service.series import CALLER_ASSIGNS
 
     call = invocation_of(ctx)
     if assign is not None and no_assign:
-        raise InvalidInput("--assign and --no-assign are given at once.", "Use one or the other.")
-    login = NOBODY if no_assign else None if assign is None else check_name("login", assign)
-    with _keeper(call, repo, send=not no_send) as keeper:
-        found = keeper.acquire(_number(issue), login=login)
+        raise InvalidInput("--assign and --no-assign exclude each other.", "Use one of them.")
+    login = CALLER_ASSIGNS if no_assign else assign
+    with call.connection(send=not no_send) as service:
+        found = service.acquire_issue(repository(repo), _number(issue), assign=login)
     _write_outputs(
         {
             "status": found.status,
@@ -117,10 +99,10 @@ def acquire(
 def release(
     ctx: typer.Context, issue: Issue, *, reason: Why = "", repo: Repo = None, no_send: Send = False
 ) -> int:
-    """Give an issue back: the next one is promoted, and this one waits until somebody wants it again."""
+    """Release an issue and promote the next one. It waits until it is assigned or acquired again."""
     call = invocation_of(ctx)
-    with _keeper(call, repo, send=not no_send) as keeper:
-        found = keeper.release(_number(issue), why=reason)
+    with call.connection(send=not no_send) as service:
+        found = service.release_issue(repository(repo), _number(issue), why=reason)
     return call.out.answer(found, lambda out: views.series.cycles(out, [found]))
 
 
@@ -129,18 +111,18 @@ def promote(
     ctx: typer.Context,
     name: Name,
     *,
-    force: Annotated[bool, typer.Option("--force", help="Give the active issue back first.")] = False,
+    force: Annotated[bool, typer.Option("--force", of="promote_series.force")] = False,
     reason: Why = "",
     repo: Repo = None,
     no_send: Send = False,
 ) -> int:
-    """Promote the next issue of a series, if its active one has ended.
+    """Promote the next issue of a series, if the active one has ended.
 
-    Exit 4 if that still has the series, 3 if nobody is next.
+    Exit 4 if it has not, 3 if the queue is empty.
     """
     call = invocation_of(ctx)
-    with _keeper(call, repo, send=not no_send) as keeper:
-        found = keeper.promote(keeper.named(name), force=force, why=reason)
+    with call.connection(send=not no_send) as service:
+        found = service.promote_series(repository(repo), name, force=force, why=reason)
     call.out.answer(found, lambda out: views.series.cycles(out, [found]))
     if found.metrics["promotion_events"]:
         return Exit.OK
@@ -155,19 +137,19 @@ def reconcile(
     ] = None,
     *,
     metrics: Annotated[
-        str | None, typer.Option(metavar="FILE", help=f"Write the counts there, such as {METRICS}.")
+        str | None, typer.Option(metavar="FILE", help=f"Write the metrics to this file, such as {METRICS}.")
     ] = None,
     repo: Repo = None,
     no_send: Send = False,
 ) -> int:
-    """Make every series what GitHub says: who is active, who is in line, who is assigned, the state issues.
+    """Bring every series up to date with GitHub: active issue, queue, assignments, state issue.
 
-    Any number may run at once. Exit 1 if a series could not be kept.
+    Safe to run concurrently. Exit 1 if a series could not be reconciled.
     """
-    call = invocation_of(ctx)
-    with _keeper(call, repo, send=not no_send) as keeper:
-        found = keeper.reconcile([keeper.named(each) for each in name or ()])
-        counts = keeper.metrics()
+    call, where = invocation_of(ctx), repository(repo)
+    with call.connection(send=not no_send) as service:
+        found = service.reconcile_series(where, series=name or ())
+        counts = {} if metrics is None else service.series_metrics(where)
     if metrics is not None:
         _write_metrics(Path(metrics), counts)
     call.out.answer({"series": found}, lambda out: views.series.cycles(out, found))
@@ -176,10 +158,10 @@ def reconcile(
 
 @series.command("rebuild")
 def rebuild(ctx: typer.Context, name: Name, *, repo: Repo = None, no_send: Send = False) -> int:
-    """Forget the line of a series, and build it anew from the live issues."""
+    """Rebuild the queue of a series from its open issues."""
     call = invocation_of(ctx)
-    with _keeper(call, repo, send=not no_send) as keeper:
-        found = keeper.rebuild(keeper.named(name))
+    with call.connection(send=not no_send) as service:
+        found = service.rebuild_series(repository(repo), name)
     return call.out.answer(found, lambda out: views.series.cycles(out, [found]))
 
 
@@ -188,16 +170,14 @@ def metrics(
     ctx: typer.Context,
     *,
     to: Annotated[
-        str | None, typer.Option(metavar="FILE", help=f"Write them there, such as {METRICS}.")
+        str | None, typer.Option(metavar="FILE", help=f"Write them to this file, such as {METRICS}.")
     ] = None,
     repo: Repo = None,
 ) -> int:
-    """Show promotions, doubles that were prevented, retries and conflicts, by series and in total."""
-    from interlock import app
-
+    """Show promotions, prevented duplicates, retries and conflicts, by series and in total."""
     call = invocation_of(ctx)
-    with app.open_overview(call.settings, repository(repo)) as overview:
-        found = overview.metrics()
+    with call.connection() as service:
+        found = service.series_metrics(repository(repo))
     if to is not None:
         _write_metrics(Path(to), found)
     return call.out.answer(found, lambda out: views.series.metrics(out, found))
@@ -212,31 +192,31 @@ def init(
         typer.Option(
             metavar="observe|enforce|comment",
             autocompletion=lambda: ["observe", "enforce", "comment"],
-            help="How far the rollout goes at first.",
+            help="The first stage of the rollout.",
         ),
     ] = "observe",
     install: Annotated[
         str | None,
         typer.Option(
             metavar="SPEC",
-            help="What pip installs Interlock from; default: where this one came from, else a wheel of it.",
+            help="What pip installs; default: the source of this installation, else a wheel of it.",
         ),
     ] = None,
     output: Annotated[
         str | None, typer.Option(metavar="DIRECTORY", help="Where to write; default: .github/workflows.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print them and write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the files and write nothing.")] = False,
 ) -> int:
-    """Write the workflows that keep series in a repository without a server: series.yml and assign.yml."""
+    """Write the workflows that run series without a server: series.yml and assign.yml."""
     from interlock.actions.series_workflows import series_workflows
     from interlock.cli.workflow_files import WORKFLOWS, outside_words, source_of, tree, write
     from interlock.core.names import one_of
-    from interlock.core.series.standing import Mode
+    from interlock.core.series.snapshot import RolloutStage
 
     call = invocation_of(ctx)
     source, wheels = source_of(install)
-    texts = series_workflows(one_of("mode", mode, Mode), source)
+    texts = series_workflows(one_of("mode", mode, RolloutStage), source)
     directory = tree() / WORKFLOWS if output is None else Path(output)
     files = {directory / name: text.encode() for name, text in texts.items()}
     if dry_run and not call.out.json:
@@ -246,8 +226,8 @@ def init(
         write({**files, **wheels}, force=force)
     lines = [f"Wrote {file}." for file in (*files, *wheels)]
     if wheels:
-        lines.append("They install that wheel of this Interlock; --install names another source.")
-    lines.append("Commit them. Without a server, series need nothing else.")
+        lines.append("They install that wheel; --install names another source.")
+    lines.append("Commit them. Series need nothing else.")
     lines += outside_words()
     answer = {
         "written": not dry_run,
@@ -258,7 +238,7 @@ def init(
 
 
 def _number(text: str) -> int:
-    from interlock.service.intake import whole
+    from interlock.service.item_fields import whole
 
     number = whole("issue", text.removeprefix("#"))
     check_number("issue", number, 1, 2**31 - 1)
@@ -266,7 +246,7 @@ def _number(text: str) -> int:
 
 
 def _write_outputs(values: Mapping[str, object]) -> None:
-    """Outputs of a step of Actions, one line each: texts of ours alone."""
+    """Write outputs of a step of Actions, one line each; no value contains text of others."""
     path = os.environ.get("GITHUB_OUTPUT")
     if not path:
         return
@@ -275,7 +255,7 @@ def _write_outputs(values: Mapping[str, object]) -> None:
         with Path(path).open("a", encoding="utf-8") as file:
             file.writelines(lines)
     except OSError as error:
-        raise InvalidInput(f"GITHUB_OUTPUT cannot be written: {error.strerror}.") from None
+        raise InvalidInput(f"Cannot write GITHUB_OUTPUT: {error.strerror}.") from None
 
 
 def _plain(value: object) -> str:
@@ -283,10 +263,10 @@ def _plain(value: object) -> str:
 
 
 def _write_metrics(path: Path, counts: Mapping[str, object]) -> None:
-    """The file as a whole, or the one before: whoever reads it meanwhile sees no half of it."""
+    """Replace the file atomically: a reader sees the old one or the new one."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         draft.write_text(json.dumps(counts, indent=2) + "\n", encoding="utf-8")
         draft.replace(path)
     except OSError as error:
-        raise InvalidInput(f"{path} cannot be written: {error.strerror}.", "Name another file.") from None
+        raise InvalidInput(f"Cannot write {path}: {error.strerror}.", "Name another file.") from None

@@ -10,7 +10,7 @@ from interlock.cli.command import Group
 from interlock.cli.invocation import Invocation, invocation_of
 from interlock.core.errors import CommandUnusable, Exit, InvalidInput
 from interlock.core.names import safe_name
-from interlock.service.intake import whole
+from interlock.service.item_fields import whole
 
 if TYPE_CHECKING:
     from interlock.session.lock import SessionLocks
@@ -20,7 +20,7 @@ session = Group("Lock a session against other processes of this host, or list th
 _Number = Annotated[str, typer.Argument(metavar="NUMBER", help="The number of the issue or pull request.")]
 _RunId = Annotated[
     str | None,
-    typer.Option(metavar="ID", help="Who holds the lock; default: GITHUB_RUN_ID, else you at this terminal."),
+    typer.Option(metavar="ID", help="The holder; default: GITHUB_RUN_ID, else you at this terminal."),
 ]
 
 
@@ -58,9 +58,9 @@ def lock(
     watched = os.getppid() if pid is None else whole("--pid", pid)
     if command:
         return _run_under(call, issue, owner, command)
-    keeper = lock.lock_until(_locks(call), issue, owner, watched)
+    holder = lock.lock_until(_locks(call), issue, owner, watched)
     return call.out.answer(
-        {"number": issue, "run_id": owner, "pid": keeper, "until_pid": watched},
+        {"number": issue, "run_id": owner, "pid": holder, "until_pid": watched},
         f"Session {issue} is locked for run {owner} until process {watched} ends.",
     )
 
@@ -92,10 +92,10 @@ def unlock(ctx: typer.Context, number: _Number, run_id: _RunId = None) -> int:
 
 @session.command("clean")
 def clean(ctx: typer.Context) -> int:
-    """Remove lock files that nobody holds any more."""
+    """Remove stale lock files."""
     call = invocation_of(ctx)
     removed = _locks(call).clean()
-    text = f"Removed: {', '.join(map(str, removed))}." if removed else "There is nothing to remove."
+    text = f"Removed: {', '.join(map(str, removed))}." if removed else "No stale lock files."
     return call.out.answer({"removed": removed}, text)
 
 

@@ -1,9 +1,8 @@
-"""The store itself: sweep, migrate, doctor; and the demo and the shell's completion."""
+"""The store itself: sweep, migrate, doctor."""
 
 from __future__ import annotations
 
 import os
-import sys
 import time
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -13,13 +12,11 @@ from interlock.cli.output import tell
 from interlock.core.errors import Exit, InvalidInput, StoreBusy, StoreUnavailable
 from interlock.core.names import check_number
 from interlock.service.contract import CheckView, SweepView
-from interlock.service.intake import span_s
+from interlock.service.item_fields import span_s
 
 if TYPE_CHECKING:
     from interlock.notify.notifier import Notifier
     from interlock.service.contract import LaneService, Service
-
-_SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
 
 def sweep(
@@ -27,16 +24,16 @@ def sweep(
     once: Annotated[bool, typer.Option("--once", help="Sweep once, then end.")] = False,
     every: Annotated[str, typer.Option(metavar="SPAN", help="Pause between sweeps.")] = "1s",
 ) -> int:
-    """Expire lost leases, bring back due retries, repair stranded lanes.
+    """Expire lost leases, bring back due retries, repair stranded lanes, in a loop; --once sweeps once.
 
-    It sweeps again and again until Ctrl-C; `--once` sweeps once. Any number of sweepers may run at once, on
+    It ends with Ctrl-C. Any number of sweepers may run at once, on
     any number of machines.
     """
     call = invocation_of(ctx)
     every_s = span_s("--every", every)
     check_number("--every", every_s, 0.05, 3600)
-    if not once and sys.stderr.isatty():
-        tell(f"Sweeping every {every_s:g} s; Ctrl-C ends it.")
+    if not once:
+        tell(f"Sweeping every {every_s:g} s; stop with Ctrl-C.")
     with call.service() as service:
         notifier = notifier_of(call, service)
         while True:
@@ -47,14 +44,14 @@ def sweep(
                 if once:
                     raise
                 # A restart of the database must not end the sweeper: it frees the locks.
-                call.out.error(error.code, error.sentence, error.hint)
+                call.out.error(error)
             if once:
                 return Exit.OK
             time.sleep(every_s)
 
 
 def notifier_of(call: Invocation, service: Service) -> Notifier:
-    """Who runs the commands of the settings for the events that they want to be told of."""
+    """Runs the users' commands of the settings for their events."""
     from interlock.core.notices import NOTICES
     from interlock.notify.notifier import Notifier
 
@@ -89,13 +86,11 @@ def migrate(
     ] = False,
     replaces: Annotated[
         str | None,
-        typer.Option(
-            metavar="STORE", help="That store is gone, and this one goes on in its place; see doctor."
-        ),
+        typer.Option(metavar="STORE", help="This store replaces STORE, which is gone; see doctor."),
     ] = None,
 ) -> int:
     """Bring the database to this version's schema."""
-    from interlock import app
+    from interlock.service import administration
 
     if check + sql + after_restore + (replaces is not None) > 1:
         raise InvalidInput(
@@ -103,22 +98,22 @@ def migrate(
         )
     call = invocation_of(ctx)
     if replaces is not None:
-        lineage = app.replaces(replaces, settings=call.settings)
+        lineage = administration.take_over(call.settings, replaces)
         return call.out.answer(
-            lineage, f"Store {lineage.store} goes on in the place of {replaces}: it may pass its fences."
+            lineage, f"Store {lineage.store} replaces {replaces} and may push past its fences."
         )
     if after_restore:
-        last = app.after_restore(settings=call.settings)
+        last = administration.after_restore(call.settings)
         return call.out.answer(
             {"last_run": last}, f"Run numbers continue after {last}: no fence is given out twice."
         )
-    answer = app.migrate(settings=call.settings, check=check or sql)
+    answer = administration.migrate(call.settings, check=check or sql)
     if call.out.json:
         call.out.print_json(answer)
     elif sql:
         call.out.page.print(answer.sql or "-- nothing to do")
     elif answer.missing:
-        call.out.refuse(
+        call.out.print_problem(
             f"The database has schema version {answer.version}; missing migrations: {answer.missing}.",
             "Run interlock migrate.",
         )
@@ -133,12 +128,13 @@ def migrate(
 def doctor(ctx: typer.Context) -> int:
     """Check every invariant and the environment; exit 1 if one fails."""
     from interlock import app
+    from interlock.settings.store_url import store_location
 
     call = invocation_of(ctx)
-    unread = call.settings.unread(os.environ)
+    unread = call.settings.unknown_variables(os.environ)
     with call.reading_lanes() as store:
-        place = app.place_of(call.settings)
-        none = f"There is no store yet, so nothing in it was checked; `interlock add` makes it: {place}."
+        place = store_location(call.settings)
+        none = f"There is no store yet, so nothing in it was checked; `interlock add` creates it: {place}."
         where = f"The store is {place}." if call.has_store else none
         checks = [
             *(store.doctor() if call.has_store else ()),
@@ -148,10 +144,10 @@ def doctor(ctx: typer.Context) -> int:
             CheckView(
                 name="environment",
                 ok=not unread,
-                detail=f"Nothing reads {', '.join(unread)}."
+                detail=f"Unknown variables: {', '.join(unread)}."
                 if unread
                 else "Every INTERLOCK_ variable is known.",
-                mend="Mend the spelling or unset it." if unread else "",
+                mend="Correct the spelling or unset it." if unread else "",
             ),
         ]
     well = all(check.ok for check in checks)
@@ -160,55 +156,11 @@ def doctor(ctx: typer.Context) -> int:
 
 
 def _around(call: Invocation, store: LaneService) -> list[CheckView]:
-    """What a worker would meet outside of a database. A store in git is the remote itself."""
-    from interlock import app
+    """Checks of a worker's surroundings. A store in git is the remote itself."""
     from interlock.push import survey
+    from interlock.settings.store_url import scheme_of
 
-    if app.scheme_of(call.settings.url) == "git" or not call.has_store:
+    if scheme_of(call.settings.url) == "git" or not call.has_store:
         return []
     lineage = cast("Service", store).lineage()
     return [survey.lineage_check(lineage), *survey.remote_checks(call.settings.root, lineage)]
-
-
-def demo(
-    ctx: typer.Context,
-    seconds: Annotated[str | None, typer.Option(metavar="N", help="About how long; default: 30.")] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the store, to look at it afterwards.")] = False,
-) -> int:
-    """Show Interlock at work on a store of its own."""
-    from interlock import demo as stage
-
-    call = invocation_of(ctx)
-    return stage.show(
-        seconds=30.0 if seconds is None else span_s("--seconds", seconds),
-        url=call.url,
-        keep=keep,
-        as_json=call.out.json,
-        color=call.out.color,
-    )
-
-
-def completion(
-    ctx: typer.Context,
-    shell: Annotated[
-        str | None, typer.Argument(metavar="SHELL", help="bash, zsh, fish or powershell; default: yours.")
-    ] = None,
-) -> int:
-    """Print the script that completes commands, items, agents, lanes and plans in your shell.
-
-    In ~/.bashrc: eval "$(interlock completion bash)". In ~/.zshrc the same with zsh. For fish: interlock
-    completion fish > ~/.config/fish/completions/interlock.fish
-    """
-    from typer.completion import shell_complete
-
-    from interlock.cli.completing import SCRIPTS
-
-    name = (shell or os.environ.get("SHELL", "").rpartition("/")[2]).strip().lower()
-    if name not in _SHELLS:
-        raise InvalidInput(
-            f"There is no completion for the shell {name[:80]!r}.", f"Use one of {', '.join(_SHELLS)}."
-        )
-    if name in SCRIPTS:
-        sys.stdout.write(SCRIPTS[name])
-        return Exit.OK
-    return shell_complete(ctx.find_root().command, {}, "interlock", "_INTERLOCK_COMPLETE", f"source_{name}")

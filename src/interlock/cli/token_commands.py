@@ -1,4 +1,4 @@
-"""`token`: let programs on other machines in, through a server."""
+"""`token`: give programs on other machines access to a server."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from interlock.cli.command import Group
 from interlock.cli.invocation import invocation_of
 from interlock.core.errors import Exit, InvalidInput
 from interlock.service.access import EXPIRES_MAX_S, EXPIRES_MIN_S
-from interlock.service.intake import span_s
+from interlock.service.item_fields import span_s
 
 token = Group("List, create and revoke tokens, with which programs on other machines use a server.")
 
 
 @token.callback(lists=True)
 def list_tokens(ctx: typer.Context) -> int:
-    """List tokens: who has one, what it allows, when it was used last."""
+    """List tokens: name, scope and last use."""
     if ctx.invoked_subcommand is not None:
         return Exit.OK
     call = invocation_of(ctx)
@@ -28,17 +28,17 @@ def list_tokens(ctx: typer.Context) -> int:
 @token.command("create")
 def create(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Who or what it is for, such as a machine.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", of="create_token.name")],
     *,
     scope: Annotated[
         str,
-        typer.Option(metavar="SCOPE", help="admin, read, or agent:NAME, which acts for that agent only."),
+        typer.Option(metavar="SCOPE", of="create_token.scope"),
     ],
     expires: Annotated[
-        str | None, typer.Option(metavar="SPAN", help="After how long it ends, as in 30d; default: never.")
+        str | None, typer.Option(metavar="SPAN", help="When it expires, as in 30d; default: never.")
     ] = None,
 ) -> int:
-    """Make a token, and print it. It is shown this once; the store has a hash of it."""
+    """Create a token and print it once. The store keeps only a hash."""
     call = invocation_of(ctx)
     expires_s = None if expires is None else span_s("--expires", expires)
     if expires_s is not None and not EXPIRES_MIN_S <= expires_s <= EXPIRES_MAX_S:

@@ -1,4 +1,4 @@
-"""`trust`: accept what a repository's files of settings choose, as they are now."""
+"""`trust`: accept a repository's settings."""
 
 from __future__ import annotations
 
@@ -17,15 +17,12 @@ if TYPE_CHECKING:
 
 def trust(
     ctx: typer.Context,
-    withdraw: Annotated[
-        bool, typer.Option("--withdraw", help="Trust the repository's files no more.")
-    ] = False,
+    withdraw: Annotated[bool, typer.Option("--withdraw", help="Withdraw the trust.")] = False,
 ) -> int:
-    """Take commands, stores and places from this repository's files of settings, as they are now.
+    """Trust this repository's settings.
 
-    They come with a clone, so until then only harmless settings are taken from them. A change of a file
-    withdraws the trust in it. Links that lead out of the repository, where Interlock writes, are trusted
-    in the same way.
+    Settings files come with a clone, so before that only harmless settings are used. A change of a file
+    revokes its trust. Links out of the repository, where Interlock writes, are trusted in the same way.
     """
     from interlock import settings
     from interlock.settings import places
@@ -65,7 +62,7 @@ def trust(
         lines = ["No file of this repository was trusted."]
     elif not lines:
         raise InvalidInput(
-            f"{root} has no file of settings.", "`interlock init` writes one; your own file needs no trust."
+            f"{root} has no settings file.", "`interlock init` writes one; your own file needs no trust."
         )
     return call.out.answer({"files": files, "links": links}, "\n".join(lines))
 

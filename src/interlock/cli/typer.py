@@ -1,4 +1,4 @@
-"""What commands tell typer about their options and arguments, kept until typer is needed.
+"""Declarations of options and arguments for typer, kept until typer is needed.
 
 Importing typer costs more than most commands do. A plain command line is read without it (`plain_line`);
 `parser` hands these declarations on to typer for everything else: help, completion, and every mistake.
@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 
 class Option:
-    """What `typer.Option` takes."""
+    """What `typer.Option` takes, or `of` instead of `help`: the parameter of an operation that has the same
+    sentence, as in `add.lane`."""
 
     def __init__(self, *names: str, **more: Any) -> None:
         self.names, self.more = names, more
 
 
 class Argument:
-    """What `typer.Argument` takes."""
+    """What `typer.Argument` takes, or `of`."""
 
     def __init__(self, **more: Any) -> None:
         self.more = more
 
 
 class Context:
-    """What a command is given beside its values; typer's own context if typer has read the line."""
+    """The context of a command; typer's own if typer parsed the line."""
 
     invoked_subcommand: str | None = None
 
@@ -38,4 +39,4 @@ class Context:
     if TYPE_CHECKING:
 
         def get_help(self) -> str:
-            """The help, which only typer writes."""
+            """The help, written by typer."""

@@ -13,15 +13,17 @@ from interlock.cli.invocation import Invocation, invocation_of
 from interlock.cli.store_commands import notifier_of
 from interlock.core.errors import Exit, InterlockError, InvalidInput, StoreUnavailable
 from interlock.core.names import check_whole
-from interlock.service.intake import whole
+from interlock.service.item_fields import whole
 
 if TYPE_CHECKING:
-    from interlock.http.application import Annex, Server
+    from interlock.http.application import MountedApp
+    from interlock.http.handlers import Server
+    from interlock.http.server import Listening
     from interlock.service.contract import Service
 
 PORT = 8420
-#: How long a server may take until it is ready.
-WELL_S = 20.0
+#: A server must be ready within this time.
+READY_S = 20.0
 
 
 def up(
@@ -35,14 +37,20 @@ def up(
         str | None, typer.Option(metavar="FILE", help="For TLS: the certificate, with its chain (PEM).")
     ] = None,
     key: Annotated[str | None, typer.Option(metavar="FILE", help="For TLS: the private key (PEM).")] = None,
-    once: Annotated[bool, typer.Option("--once", help="Start, check that all is well, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Start, check readiness, and stop.")] = False,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="On an empty store: run a small fleet of agents to look at.")
+    ] = False,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Print the link to the dashboard, but open no browser.")
+    ] = False,
 ) -> int:
-    """Serve the API, tools for models and webhooks, sweep, send what is owed to GitHub, and run notices.
+    """Serve the dashboard, the API, tools for models and webhooks; sweep, send effects, and run notices.
 
     Any number of servers may run on one PostgreSQL. A signal ends it; open requests are finished first.
     """
-    from interlock import app
     from interlock.http.server import serve
+    from interlock.settings.store_url import scheme_of, store_location
 
     call = invocation_of(ctx)
     number = whole("--port", port)
@@ -52,7 +60,7 @@ def up(
     for file in filter(None, (certificate, key)):
         if not os.access(file, os.R_OK):
             raise InvalidInput(f"{file} cannot be read.", "Name a PEM file.")
-    if app.scheme_of(call.settings.url) == "http":
+    if scheme_of(call.settings.url) == "http":
         raise InvalidInput(
             f"A server needs a store of its own, and INTERLOCK_URL names the server {call.settings.url}.",
             "Type `unset INTERLOCK_URL`, or let it name a database.",
@@ -60,16 +68,30 @@ def up(
     trouble: list[InterlockError] = []
     log_file = None if once or call.out.json else _log_file(call)
 
-    def tell(url: str, token_file: str | None) -> None:
+    def tell(server: Listening) -> None:
         if call.out.json:
-            call.out.print_json({"url": url, "token_file": token_file, "store": app.place_of(call.settings)})
-        else:
-            sys.stdout.write(_words(call, url, token_file, log_file and log_file[1], once=once))
-            sys.stdout.flush()
+            call.out.print_json(
+                {
+                    "url": server.url,
+                    "token_file": server.token_file,
+                    "store": store_location(call.settings),
+                }
+            )
+            return
+        # A pipe may be a log, and no log may have the link.
+        link = server.link if sys.stdout.isatty() else None
+        sys.stdout.write(
+            _start_message(call, server._replace(link=link), log_file and log_file[1], once=once)
+        )
+        sys.stdout.flush()
+        if link is not None and not no_browser:
+            from interlock.cli.browser import show_in_browser
+
+            show_in_browser(link, call)
 
     def check(url: str) -> None:
         try:
-            well = _is_well(url)
+            well = _ready_answer(url)
             call.out.answer(well, f"All is well: {', '.join(well['checks'])}.")
         except InterlockError as error:
             trouble.append(error)
@@ -83,19 +105,20 @@ def up(
         notify=lambda service: _notices(call, service),
         tell=tell,
         check=check if once else None,
-        annexes=_annexes(call),
+        mounted=_mounted(call),
         log_file=log_file and log_file[0],
+        demo=demo,
     )
     if trouble:
         raise trouble[0]
     if not once and not call.out.json:
-        _say_stopped()
+        _print_stopped()
     return Exit.OK
 
 
 def _log_file(call: Invocation) -> tuple[int, str] | None:
-    """A file for the log, open, and its path, if a person watches the terminal: a line for each request would
-    scroll away what the server said at its start. None elsewhere, and where no file can be made."""
+    """An open log file and its path, if a person watches the terminal: request lines would scroll the
+    server's first messages away. None elsewhere, or if no file can be created."""
     from interlock.settings.places import inside, make_home
 
     if not sys.stderr.isatty():
@@ -112,8 +135,8 @@ def _log_file(call: Invocation) -> tuple[int, str] | None:
         return None
 
 
-def _say_stopped() -> None:
-    """A pipe that nobody reads must not hold up the end."""
+def _print_stopped() -> None:
+    """A pipe without a reader must not delay the shutdown."""
     import select
 
     if select.select([], [sys.stdout], [], 0)[1]:
@@ -121,20 +144,26 @@ def _say_stopped() -> None:
         sys.stdout.flush()
 
 
-def _annexes(call: Invocation) -> Callable[[Server], list[Annex]]:
-    """What the server has beside its API: the tools for models."""
-    from interlock.http.application import Annex, log
-    from interlock.mcp.door import PATH, Door
+def _mounted(call: Invocation) -> Callable[[Server], list[MountedApp]]:
+    """The server's extra apps: the tools for models, and the dashboard."""
+    from contextlib import nullcontext
+
+    from interlock.dashboard.endpoint import Dashboard
+    from interlock.http.application import MountedApp
+    from interlock.http.request_log import log
+    from interlock.mcp.endpoint import PATH, McpEndpoint
     from interlock.mcp.tools import Defaults
 
     defaults = Defaults(call.settings.types, call.settings.lanes)
 
-    def made(server: Server) -> list[Annex]:
+    def made(server: Server) -> list[MountedApp]:
         def tell_defect(error: Exception) -> None:
             log.error("defect", where="mcp", exc_info=error)
 
-        door = Door(server, defaults, tell_defect)
-        return [Annex(PATH, door, door.running)]
+        endpoint = McpEndpoint(server, defaults, tell_defect)
+        dashboard = Dashboard(server)
+        pages = [MountedApp(path, dashboard, nullcontext) for path in dashboard.paths]
+        return [MountedApp(PATH, endpoint, endpoint.running), *pages]
 
     return made
 
@@ -143,16 +172,18 @@ def _notices(call: Invocation, service: Service) -> Callable[[], object]:
     return notifier_of(call, service).run
 
 
-def _words(call: Invocation, url: str, token_file: str | None, log_file: str | None, *, once: bool) -> str:
-    from interlock import app
+def _start_message(call: Invocation, server: Listening, log_file: str | None, *, once: bool) -> str:
+    from interlock.settings.store_url import store_location
 
-    where = f"Interlock serves {app.place_of(call.settings)} at {url}\n"
+    url, token_file, link = server
+    where = f"Interlock serves {store_location(call.settings)} at {url}\n"
     if once:
         return where
     token = f"Your own commands find a token for it in {token_file}.\n" if token_file else ""
     logged = f"Its log is {log_file}; only warnings are shown here.\n" if log_file else ""
+    shown = f"The dashboard: {link}\nThat link works once, for ten minutes; `interlock open` makes another.\n"
     return (
-        f"{where}{token}{logged}"
+        f"{where}{shown if link else ''}{token}{logged}"
         f"What it can do: {url}/docs; tools for models: {url}/mcp\n\n"
         "In another terminal:\n"
         f"{_path_words()}"
@@ -165,7 +196,7 @@ def _words(call: Invocation, url: str, token_file: str | None, log_file: str | N
 
 
 def _path_words() -> str:
-    """How a terminal finds this command, if it does not yet: as in a clone after `make up`."""
+    """How to put this command on the PATH, if needed: as in a clone after `make up`."""
     import shlex
     import shutil
     from pathlib import Path
@@ -176,19 +207,19 @@ def _path_words() -> str:
     return f"  export PATH={shlex.quote(str(own.parent))}:$PATH\n"
 
 
-def _is_well(url: str) -> dict[str, Any]:
-    """Ask the server itself whether it is ready, for a while."""
+def _ready_answer(url: str) -> dict[str, Any]:
+    """Poll the server until it is ready, or time out."""
     import ssl
     import time
     import urllib.error
     import urllib.request
 
     context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it talks to itself
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it calls itself
     opener = urllib.request.build_opener(
         urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
     )
-    deadline_s = time.monotonic() + WELL_S
+    deadline_s = time.monotonic() + READY_S
     while True:
         try:
             with opener.open(f"{url}/readyz", timeout=10.0) as answer:
@@ -196,21 +227,21 @@ def _is_well(url: str) -> dict[str, Any]:
                 return found
         except (OSError, ValueError) as error:
             if time.monotonic() > deadline_s:
-                raise _unwell(url, error) from None
+                raise _not_ready(url, error) from None
             time.sleep(0.1)
 
 
-def _unwell(url: str, error: Exception) -> InterlockError:
+def _not_ready(url: str, error: Exception) -> InterlockError:
     from urllib.error import HTTPError
 
     if isinstance(error, HTTPError) and error.code == 503:
         checks = json.load(error)["checks"].values()
         return StoreUnavailable(
-            "The server does not become ready. "
+            "The server did not become ready. "
             + " ".join(each["detail"] for each in checks if not each["ok"]),
-            "interlock doctor looks at the store.",
+            "Run interlock doctor to check the store.",
         )
     return StoreUnavailable(
-        f"The server has started, but did not answer at {url} within {WELL_S:g} s.",
-        "Something on this machine keeps connections to that address away, such as a firewall.",
+        f"The server has started, but did not answer at {url} within {READY_S:g} s.",
+        "A firewall may block that address.",
     )

@@ -1,4 +1,4 @@
-"""From what was typed to a value: files, JSON, numbers, spans and names."""
+"""Parses typed values: files, JSON, numbers, spans and names."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _INPUT_MAX_BYTES = 64 << 20
 
 
 def whole_or_none(what: str, text: str | None) -> int | None:
-    """A whole number, or None if the option was left out."""
-    from interlock.service.intake import whole
+    """A whole number, or None without the option."""
+    from interlock.service.item_fields import whole
 
     return None if text is None else whole(what, text)
 
 
 def span_or_none(what: str, text: str | None) -> float | None:
-    """A span in seconds, or None if the option was left out."""
-    from interlock.service.intake import span_s
+    """A span in seconds, or None without the option."""
+    from interlock.service.item_fields import span_s
 
     return None if text is None else span_s(what, text)
 
@@ -32,15 +32,15 @@ def span_or_none(what: str, text: str | None) -> float | None:
 def name_or_none(what: str, text: str | None) -> str | None:
     """A name, or None if the option was left out. An empty name is refused: probably an unset variable."""
     if text is not None and not text.strip():
-        raise InvalidInput(f"{the(what)} is empty.", "Give it a name, or leave the option out.")
+        raise InvalidInput(f"{the(what)} is empty.", "Give it a name, or omit the option.")
     return text
 
 
 def repository(option: str | None) -> str:
-    """The repository on GitHub that a command is about, or that the job runs for."""
+    """The command's GitHub repository: that of the option, else of the job."""
     name = option or os.environ.get("GITHUB_REPOSITORY", "")
     if not name:
-        raise InvalidInput("It is not clear which repository is meant.", "Name it with --repo OWNER/NAME.")
+        raise InvalidInput("No repository was given.", "Name it with --repo OWNER/NAME.")
     return check_repository(name)
 
 
@@ -84,7 +84,7 @@ def parse_json(what: str, text: str) -> Any:
 
 
 def _decode(what: str, data: bytes, max_bytes: int) -> str:
-    if len(data) > max_bytes:  # and no more of it was read
+    if len(data) > max_bytes:  # the rest was not read
         raise TooLarge(f"The {what} has more than {max_bytes:,} bytes.", "Store a link to it instead.")
     try:
         return data.decode("utf-8")

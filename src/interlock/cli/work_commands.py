@@ -29,31 +29,27 @@ from interlock.core.errors import Exit, InterlockError, InvalidInput, UnknownRun
 from interlock.core.handles import read_handle
 from interlock.core.names import MESSAGE_MAX_BYTES, WAIT_MAX_S, agent_key, check_number
 from interlock.process.briefing import mark_ended
-from interlock.service.contract import LaneService, Report, RunView
-from interlock.service.intake import is_cut, signature, span_s, stated_sender, wall, whole
+from interlock.service.contract import LaneService, NextWish, Report, RunView
+from interlock.service.item_fields import is_cut, quota_limit, signature, span_s, stated_sender, whole
 
 _Handles = Annotated[
     list[str] | None, typer.Argument(metavar="HANDLE…", help="From next; default: INTERLOCK_RUN.")
 ]
-_Seen = Annotated[str | None, typer.Option(metavar="N", help="The number of the last message you have read.")]
+_Seen = Annotated[str | None, typer.Option(metavar="N", of="inbox.seen")]
 
 
 def claim(
     ctx: typer.Context,
     *,
-    agent: Annotated[str, typer.Option(metavar="NAME", help="Who claims. Case does not matter.")],
+    agent: Annotated[str, typer.Option(metavar="NAME", of="next.agent")],
     type_: OnlyTypes = None,
     label: OwnLabels = None,
-    limit: Annotated[str, typer.Option(metavar="N", help="Claim up to N items.")] = "1",
+    limit: Annotated[str, typer.Option(metavar="N", of="next.limit")] = "1",
     wait: Annotated[str, typer.Option(metavar="SPAN", help="Wait for work, at most 60 s.")] = "0",
     lease: LeaseLength = None,
-    worker: Annotated[str | None, typer.Option(metavar="NAME", help="Your process, for the history.")] = None,
-    item: Annotated[
-        str | None, typer.Option(metavar="ITEM", help="Only this item, if it may be claimed.")
-    ] = None,
-    external: Annotated[
-        bool, typer.Option("--external", help="Work outside of this machine: no lease, no deadline.")
-    ] = False,
+    worker: Annotated[str | None, typer.Option(metavar="NAME", of="next.worker")] = None,
+    item: Annotated[str | None, typer.Option(metavar="ITEM", of="next.item")] = None,
+    external: Annotated[bool, typer.Option("--external", of="next.external")] = False,
 ) -> int:
     """Claim the next item; its handle is the right to end it."""
     call = invocation_of(ctx)
@@ -74,22 +70,22 @@ def claim(
             item=number,
             external=external,
         )
-        why, held, pool = None, None, None
+        why, listed, pool = None, None, None
         if not leases and not call.out.json:
             key = agent_key(agent)
-            why = service.why(number).why if number is not None else None
-            held = next((each for each in service.agents() if each.key == key), None)
-            if held is not None and held.pool is not None:
-                pool = next((each for each in service.pools() if each.name == held.pool), None)
+            why = service.why(number) if number is not None else None
+            listed = next((each for each in service.agents() if each.key == key), None)
+            if listed is not None and listed.pool is not None:
+                pool = next((each for each in service.pools() if each.name == listed.pool), None)
     call.out.answer(
         {"leases": leases},
-        lambda out: views.runs.leases(out, agent, leases, agent=held, pool=pool, why=why),
+        lambda out: views.runs.leases(out, agent, leases, agent=listed, pool=pool, why=why),
     )
     return Exit.OK if leases else Exit.NO_WORK
 
 
 def renew(ctx: typer.Context, handles: _Handles = None, seen: _Seen = None) -> int:
-    """Renew your leases; learn of cancel requests and new messages."""
+    """Renew your leases; the answer reports cancel requests and new messages."""
     reports = _reports(handles, seen)
     return _send(ctx, lambda lanes: lanes.renew(reports))
 
@@ -101,10 +97,30 @@ def done(
     result: Annotated[
         str | None, typer.Option(metavar="JSON", help="Kept with the run: JSON, @FILE or -.")
     ] = None,
+    *,
+    next_: Annotated[
+        bool, typer.Option("--next", help="Claim your agent's next item in the same transaction.")
+    ] = False,
+    type_: OnlyTypes = None,
+    label: OwnLabels = None,
+    lease: LeaseLength = None,
 ) -> int:
-    """Report that the work is finished."""
+    """Report that the work is finished.
+
+    With --next, your agent's next item is claimed in the same transaction. The work is finished even if
+    there is none.
+    """
     reports = _reports(handles, seen, result=None if result is None else json_text("result", result))
-    return _send(ctx, lambda lanes: lanes.done(reports))
+    if not next_:
+        if type_ or label or lease is not None:
+            raise InvalidInput("--type, --label and --lease choose the next item.", "Add --next.")
+        return _send(ctx, lambda lanes: lanes.done(reports))
+    wish = NextWish(types=type_ or (), labels=label or (), lease_s=span_or_none("--lease", lease))
+    call = invocation_of(ctx)
+    with call.connection() as service:
+        found = service.done(reports, next=wish)
+    call.out.answer(found, lambda out: views.runs.ends_and_leases(out, found, call.out.refuse))
+    return _code(found.runs)
 
 
 def fail(
@@ -115,12 +131,12 @@ def fail(
         str | None, typer.Option(metavar="TEXT", help="What went wrong: text, @FILE or -.")
     ] = None,
     no_retry: Annotated[
-        bool, typer.Option("--no-retry", help="Fail for good, although attempts are left.")
+        bool, typer.Option("--no-retry", help="Fail for good, even with attempts left.")
     ] = False,
 ) -> int:
     """Report that the attempt failed.
 
-    The item is tried again after a back-off while attempts are left.
+    The item is retried after a back-off while attempts are left.
     """
     text = None if error is None else text_of("error", error, MESSAGE_MAX_BYTES)
     reports = _reports(handles, seen, error=text, retry=not no_retry)
@@ -133,44 +149,44 @@ def release(
     *,
     seen: _Seen = None,
     item: Annotated[
-        str | None, typer.Option(metavar="ITEM", help="As operator: take this item from its run.")
+        str | None, typer.Option(metavar="ITEM", help="As an operator: take this item back from its run.")
     ] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="At a quota's wall: the item waits until then.")
+        str | None, typer.Option(metavar="TIME", help="At a quota limit: the item waits until then.")
     ] = None,
     for_: Annotated[
         str | None, typer.Option("--for", metavar="SPAN", help="The same for a span, as in 2h.")
     ] = None,
     whole_agent: Annotated[
-        bool, typer.Option("--whole-agent", help="All work of your agent waits until then.")
+        bool, typer.Option("--whole-agent", help="Pause all work of your agent until then.")
     ] = False,
     reason: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Why, for the history; with a wall or --item.")
+        str | None, typer.Option(metavar="TEXT", help="Why, for the history; with --until, --for or --item.")
     ] = None,
 ) -> int:
     """Give the item back without a result.
 
     It is offered again at once, unless it was asked to stop; the third time in a row it waits out a back-off.
-    With --until or --for it waits until then, 7 days at most, and its lane goes on without it.
+    With --until or --for it waits until then, 7 days at most, and its lane is freed.
     """
     call = invocation_of(ctx)
-    met = wall(until, for_, why=reason or "", whole_agent=whole_agent, options=True)
+    met = quota_limit(until, for_, why=reason or "", whole_agent=whole_agent)
     if item is None:
         if reason is not None and met is None:
             raise InvalidInput(
-                "A reason goes with --until, --for or --item.", "A holder releases with its handle alone."
+                "A reason goes with --until, --for or --item.", "A holder needs only its handle."
             )
         reports = [report._replace(wall=met) for report in _reports(handles, seen)]
         code = _send(ctx, lambda lanes: lanes.release(reports))
         if code == Exit.OK and met is not None and is_cut(met, time.time()):
-            tell("No wall lasts longer than 7 days: it was cut to that. Whoever meets it then says so again.")
+            tell("The wait was cut to 7 days. If the quota limit lasts longer, report it again.")
         return code
     if handles or seen is not None or met is not None:
         raise InvalidInput(
-            "--item excludes handles, --seen and a wall: those are the holder's.", "Use one or the other."
+            "--item cannot be combined with a handle, --seen, --until or --for.", "Use one or the other."
         )
     if not reason:
-        raise InvalidInput("There is no reason.", "Give one with --reason TEXT; the history keeps it.")
+        raise InvalidInput("--reason is missing.", "Pass --reason for the history.")
     number = whole("item", item)
     with call.service() as service:
         change = service.take_back(number, why=reason, by=call.settings.actor)
@@ -188,9 +204,7 @@ def ask(
     timeout: Annotated[
         str, typer.Option(metavar="SPAN", help="How long it keeps its lane, as in 4h.")
     ] = "72h",
-    yield_lane: Annotated[
-        bool, typer.Option("--yield-lane", help="Let others on its lane go on meanwhile.")
-    ] = False,
+    yield_lane: Annotated[bool, typer.Option("--yield-lane", of="ask.yield_lane")] = False,
 ) -> int:
     """End your run with a question to a person.
 
@@ -225,7 +239,7 @@ def inbox(
 
 def msg(
     ctx: typer.Context,
-    item: Annotated[str, typer.Argument(metavar="ITEM", help="The item's number.")],
+    item: Annotated[str, typer.Argument(metavar="ITEM", of="msg.item")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The message, or - for stdin.")],
     *,
     author: Annotated[str | None, typer.Option(metavar="NAME", help="Who wrote it; default: you.")] = None,
@@ -237,7 +251,7 @@ def msg(
     reason: MessageReason = None,
     source_url: SourceUrl = None,
 ) -> int:
-    """Send a message to whoever works on an item, now or later.
+    """Send a message to an item: its run reads it, or the next one.
 
     Inside of a run it is written by the run's agent.
     """
@@ -266,11 +280,13 @@ def msg(
 
 
 def _mark_read(out: Output, service: LaneService, report: Report) -> None:
-    """Only after the messages are printed: a reader that is gone by then must get them again."""
+    """Mark messages as read only after printing: a reader that is gone by then must get them again."""
     try:
         service.renew([report])
     except InterlockError as error:
-        out.refuse(f"These messages are still unread: {error.sentence}", "The next inbox prints them again.")
+        out.print_problem(
+            f"These messages are still unread: {error.sentence}", "The next inbox prints them again."
+        )
 
 
 def _asked(given: list[str]) -> tuple[str, str]:
@@ -279,18 +295,16 @@ def _asked(given: list[str]) -> tuple[str, str]:
         if len(given) == 1 and read_handle(given[0]):
             given = []  # a handle is no question
     if not given:
-        raise InvalidInput("There is no question.", 'Say what you need to know: interlock ask HANDLE "…".')
+        raise InvalidInput("QUESTION is missing.", 'Ask what you need to know: interlock ask HANDLE "…".')
     if len(given) > 2:
-        raise InvalidInput("There are too many words.", 'Put the question in quotes: interlock ask "…".')
+        raise InvalidInput("There are too many arguments.", 'Put the question in quotes: interlock ask "…".')
     return (given[0], given[1]) if len(given) > 1 else (_handles(None)[0], given[0])
 
 
 def _handles(given: list[str] | None) -> list[str]:
     handles = given or os.environ.get("INTERLOCK_RUN", "").split()
     if not handles:
-        raise InvalidInput(
-            "There is no handle.", "Give the one that `interlock next` printed, or set INTERLOCK_RUN."
-        )
+        raise InvalidInput("HANDLE is missing.", "Use the handle that `next` returned, or set INTERLOCK_RUN.")
     return handles
 
 
@@ -317,4 +331,8 @@ def _send(ctx: typer.Context, send: Callable[[LaneService], list[RunView]]) -> i
     with call.lanes() as lanes:
         answers = send(lanes)
     call.out.answer({"runs": answers}, lambda out: views.runs.reports(out, answers, call.out.refuse))
+    return _code(answers)
+
+
+def _code(answers: list[RunView]) -> int:
     return Exit.LEASE_LOST if any(answer.refusal is not None for answer in answers) else Exit.OK

@@ -15,7 +15,7 @@ from interlock.cli.options import LeaseLength, OnlyTypes, OwnLabels, RunsAccount
 from interlock.cli.values import name_or_none, span_or_none, whole_or_none
 from interlock.core.errors import CommandUnusable, InvalidInput
 from interlock.core.names import BATCH_MAX, LEASE_MAX_S, LEASE_MIN_S, check_number
-from interlock.service.intake import whole
+from interlock.service.item_fields import whole
 
 if TYPE_CHECKING:
     from interlock.worker.worker import Worker
@@ -24,20 +24,18 @@ if TYPE_CHECKING:
 def work(
     ctx: typer.Context,
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="-- COMMAND…", help="What to run for each item.")
+        list[str] | None, typer.Argument(metavar="-- COMMAND…", help="The command to run for each item.")
     ] = None,
     *,
-    agent: Annotated[str, typer.Option(metavar="NAME", help="Whose work it is.")],
-    max_: Annotated[str, typer.Option("--max", metavar="N", help="How many runs at once.")] = "1",
-    worktree: Annotated[
-        bool, typer.Option("--worktree", help="Give each run a git worktree of its own.")
-    ] = False,
+    agent: Annotated[str, typer.Option(metavar="NAME", help="The agent to work as.")],
+    max_: Annotated[str, typer.Option("--max", metavar="N", help="Limit of runs at once.")] = "1",
+    worktree: Annotated[bool, typer.Option("--worktree", help="Give each run its own git worktree.")] = False,
     type_: OnlyTypes = None,
     label: OwnLabels = None,
     lease: LeaseLength = None,
     limit: Annotated[str | None, typer.Option(metavar="N", help="End after N runs.")] = None,
     exit_when_idle: Annotated[
-        bool, typer.Option("--exit-when-idle", help="End when there is nothing left to do.")
+        bool, typer.Option("--exit-when-idle", help="End when no work is left.")
     ] = False,
     account: RunsAccount = None,
 ) -> int:
@@ -46,13 +44,15 @@ def work(
     The command's exit code says how: 0 done, 75 give the item back, any other failed. It finds its item in
     INTERLOCK_ITEM, INTERLOCK_PAYLOAD and other variables. Ctrl-C drains, a second Ctrl-C stops what runs.
     """
-    from interlock import app
     from interlock.cli.hold_command import cannot_run
     from interlock.cli.store_commands import notifier_of
-    from interlock.cli.views.workers import WorkerScreen
-    from interlock.worker.notices import Notice
+    from interlock.cli.views.worker_screen import WorkerScreen
+    from interlock.github.run_feedback import account_reporter, reactions_of_runs, salvage_comments
+    from interlock.github.wiring import start_check
+    from interlock.settings.store_url import absolute_url
     from interlock.worker.rundirectory import Home
-    from interlock.worker.worker import Wish, Worker
+    from interlock.worker.status_lines import StatusLine
+    from interlock.worker.worker import Worker, WorkerOptions
 
     call = invocation_of(ctx)
     slots, runs, lease_s = (
@@ -70,7 +70,7 @@ def work(
         raise InvalidInput(
             "There is no command.", "Put it after --, as in interlock work --agent a -- ./run.sh."
         )
-    wish = Wish(
+    options = WorkerOptions(
         agent=agent,
         command=tuple(command),
         slots=slots,
@@ -81,25 +81,25 @@ def work(
         limit=runs,
         exit_when_idle=exit_when_idle,
     )
-    url = app.absolute_url(call.settings)
+    url = absolute_url(call.settings)
     screen = WorkerScreen(call.out)
 
     def said(text: str) -> None:
-        screen.tell(Notice(kind="github", text=text))
+        screen.tell(StatusLine(kind="github", text=text))
 
     with (
         call.service() as service,
-        app.last_look(
-            service, call.settings, lambda text: screen.tell(Notice(kind="unseen", text=text))
+        start_check(
+            service, call.settings, lambda text: screen.tell(StatusLine(kind="unseen", text=text))
         ) as unwanted,
     ):
         mention_near_agent(service, agent)
         worker = Worker(
             service,
             replace(
-                wish,
-                shown=app.eyes_of_runs(service, os.environ, said),
-                acting=app.acting(service, os.environ, login, said),
+                options,
+                shown=reactions_of_runs(service, os.environ, said),
+                report_account=account_reporter(service, os.environ, login, said),
             ),
             home=Home(
                 call.settings.root,
@@ -112,9 +112,9 @@ def work(
             tell=screen.tell,
             echo=screen.echo,
             unwanted=unwanted,
-            salvaged=app.owing_salvage(service, said),
+            salvaged=salvage_comments(service, said),
         )
-        call.absence.heard = worker.missing_store
+        call.outage.on_change = worker.report_outage
         notifier_of(call, service).start()
         _drain_on_signals(worker)
         try:
@@ -125,10 +125,10 @@ def work(
 
 
 def _drain_on_signals(worker: Worker) -> None:
-    """Signals are heard by a thread: the main one may hold a lock, or wait for a database.
+    """A thread handles signals: the main thread may hold a lock or wait for a database.
 
-    Through a socket, into which they are written as they come. Python itself calls a handler only when the
-    main thread goes on: a signal that comes just before that begins to wait would be heard after the wait.
+    It reads them from a socket. Python itself calls a handler only when the main thread continues: a signal
+    just before a wait would be handled after the wait.
     """
     theirs, ours = socket.socketpair()
     ours.setblocking(False)
@@ -142,7 +142,7 @@ def _drain_on_signals(worker: Worker) -> None:
         signal.signal(number, lambda *_: None)
 
     def listen() -> None:
-        with ours:  # as long as somebody listens
+        with ours:  # as long as the main thread listens
             for number in iter(lambda: theirs.recv(1), b""):
                 if number[0] in wanted:
                     worker.drain()

@@ -1,4 +1,4 @@
-"""Files that commands write for workflows: beside them, where they find Interlock."""
+"""Files that commands write for workflows, and the source that installs Interlock there."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 from interlock.core.errors import InvalidInput
 
-#: Where workflows are, and where one finds Interlock if nobody said where it comes from.
+#: Where workflows are, and the default place of the Interlock wheel.
 WORKFLOWS, WHEELS = Path(".github") / "workflows", Path(".github")
 
 
 def source_of(install: str | None) -> tuple[str, dict[Path, bytes]]:
-    """What pip installs Interlock from, and a wheel to write if that is one of our own."""
+    """The source that pip installs Interlock from, and a wheel to write, if any."""
     from interlock.actions.own_wheel import own_wheel, pinned_address
 
     source = pinned_address() if install is None else install
@@ -46,7 +46,7 @@ def write(files: Mapping[Path, bytes], *, force: bool) -> None:
 
 
 def outside_words() -> list[str]:
-    """What to say where there is no git repository."""
+    """The warning outside a git repository."""
     from interlock.settings.places import common_directory, here
 
     if common_directory(here()) is not None:

@@ -1,7 +1,7 @@
-"""The tools and resources as the protocol has them: schemas, arguments, results.
+"""The tools and resources in the terms of the protocol: schemas, arguments, results.
 
-Arguments are held to the schema here, unknown ones too: a model that misspells one must hear of it. A mistake
-is a result that says so in a sentence, never an error of the protocol, which models do not see.
+This module validates arguments against the schema. It refuses unknown ones, so that a model learns of a
+misspelling. A mistake is a result with a sentence, never a protocol error, because models do not see those.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from interlock import __version__
 from interlock.core.errors import InterlockError, InvalidInput
 from interlock.core.handles import read_handle
 from interlock.core.jsontext import parse
-from interlock.mcp.shaping import in_tools, refused
+from interlock.mcp.answer_conversion import refused, text_of
 from interlock.mcp.tools import NAMES, READING, REFUSALS, Tools, plan_of
 
 INSTRUCTIONS = (
@@ -52,22 +52,23 @@ INSTRUCTIONS = (
 )
 _IN_A_RUN = (
     " You were started for a run: the tools know it, so leave out `run`. claim_next and get_item show your"
-    " item. Whoever started you renews the lease."
+    " item. The program that started you renews the lease."
 )
 _MIME = "application/json"
-#: What is the same for everybody until another version runs, and how long a client may go on with it.
+#: Answers that are the same for every client until the server is upgraded, and how long clients may cache
+#: them.
 _LASTING: tuple[CacheableMethod, ...] = ("tools/list", "resources/templates/list")
 LASTS_MS = 300_000
-#: How much of a mistake is repeated to the model.
+#: How many mistakes, and how many characters of each, are reported to the model.
 _MISTAKES, _SHOWN_CHARS = 5, 200
 
 Defect = Callable[[Exception], None]
-#: The tools for whoever asks now.
+#: The tools for the current request's caller.
 ToolsNow = Callable[[], Tools]
 
 
 def server(tools: ToolsNow, defect: Defect, *, in_a_run: bool = False) -> Server[Any]:
-    """A server that any number of clients may use; `defect` hears of errors that are ours."""
+    """A server for any number of clients. `defect` gets errors that are defects of ours."""
 
     async def list_tools(_: Any, __: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=[tool(name) for name in NAMES])
@@ -99,8 +100,8 @@ def server(tools: ToolsNow, defect: Defect, *, in_a_run: bool = False) -> Server
     )
 
 
-class _Heard(logging.Handler):
-    """What the SDK logs as an error is a defect too; the rest is about clients, and nobody's business."""
+class _DefectHandler(logging.Handler):
+    """Reports errors in the SDK's log as defects. Other log records concern clients and are dropped."""
 
     def __init__(self, defect: Defect) -> None:
         super().__init__(logging.ERROR)
@@ -111,10 +112,10 @@ class _Heard(logging.Handler):
         self._defect(error if isinstance(error, Exception) else RuntimeError(record.getMessage()))
 
 
-def hear_of_defects(defect: Defect) -> None:
-    """Let `defect` hear what goes wrong inside of the SDK, in the whole process."""
+def report_defects(defect: Defect) -> None:
+    """Report errors inside the SDK to `defect`, in the whole process."""
     log = logging.getLogger("mcp")
-    log.handlers, log.propagate = [_Heard(defect)], False
+    log.handlers, log.propagate = [_DefectHandler(defect)], False
 
 
 # -- tools --------------------------------------------------------------------------------------------
@@ -122,7 +123,7 @@ def hear_of_defects(defect: Defect) -> None:
 
 @cache
 def tool(name: str) -> Tool:
-    """A tool as clients get it."""
+    """A tool in the form for clients."""
     function = getattr(Tools, name)
     answer = TypeAdapter(get_type_hints(function)["return"])
     return Tool(
@@ -140,7 +141,7 @@ def tool(name: str) -> Tool:
 
 
 class _Plain(GenerateJsonSchema):
-    """Schemas without a title for each field: it only repeats the name, and models read all of it."""
+    """Schemas without a title for each field. A title only repeats the name, and models read all of it."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False
@@ -153,7 +154,7 @@ def _untitled(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _description(function: Any) -> str:
-    """The docstring, whose paragraphs are one line each."""
+    """The docstring, with each paragraph on one line."""
     paragraphs = (inspect.getdoc(function) or "").split("\n\n")
     return "\n\n".join(" ".join(each.split()) for each in paragraphs)
 
@@ -178,16 +179,16 @@ async def _called(tools: Tools, name: str, given: dict[str, Any], defect: Defect
     except REFUSALS as error:
         answer = {"refusal": refused(error)}
     except InterlockError as error:
-        return _mistake(str(error))
+        return _mistake(text_of(error))
     except Exception as error:
         defect(error)
-        return _mistake("Interlock has met a defect.", "It is in the log of the server; tell a person.")
+        return _mistake("Internal error in Interlock.", "It is in the log of the server; tell a person.")
     text = json.dumps(answer, ensure_ascii=False)
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer)
 
 
 def _checked(name: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments, or a sentence about each mistake in them."""
+    """The arguments; raises with a sentence about each mistake."""
     model = _arguments(name)
     try:
         read = model.model_validate(_unwrapped(model, given))
@@ -210,7 +211,7 @@ def _told(mistake: dict[str, Any]) -> str:
 
 
 def _unwrapped(model: type[BaseModel], given: dict[str, Any]) -> dict[str, Any]:
-    """Some clients send lists and objects as texts of JSON."""
+    """Decode lists and objects that some clients send as JSON text."""
     known = dict(given)
     for name, value in given.items():
         field = model.model_fields.get(name)
@@ -226,7 +227,7 @@ def _unwrapped(model: type[BaseModel], given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _mistake(sentence: str, hint: str = "") -> CallToolResult:
-    text = in_tools(f"{sentence} {hint}".strip())
+    text = f"{sentence} {hint}".strip()
     return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
 
 
@@ -262,13 +263,13 @@ TEMPLATES = (
 
 
 async def _of_the_run(tools: Tools) -> list[Resource]:
-    """The resources of the run that the caller was started for."""
+    """The resources of the caller's own run."""
     run = tools.caller.run
     if run is None:
         return []
     try:
         item = (await tools.call("show", {"item": read_handle(run).item}))["item"]
-    except InterlockError:  # there is nothing to list, then
+    except InterlockError:  # then there is nothing to list
         return []
     about = {"item": item["id"], "plan": plan_of(item)}
     return [
@@ -288,7 +289,7 @@ async def _read(tools: Tools, uri: str, defect: Defect) -> ReadResourceResult:
     try:
         found = await _found(tools, uri)
     except InterlockError as error:
-        raise MCPError(INVALID_PARAMS, in_tools(str(error)), data={"uri": uri[:_SHOWN_CHARS]}) from None
+        raise MCPError(INVALID_PARAMS, text_of(error), data={"uri": uri[:_SHOWN_CHARS]}) from None
     except MCPError:
         raise
     except Exception as error:

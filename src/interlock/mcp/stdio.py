@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from mcp.server.stdio import stdio_server
 
-from interlock.mcp.protocol import hear_of_defects, server
-from interlock.mcp.tools import Caller, Defaults, Tools
+from interlock.mcp.protocol import report_defects, server
+from interlock.mcp.tools import Defaults, ToolCaller, Tools
 from interlock.process.briefing import mark_ended
 from interlock.service.contract import Service, to_json
+from interlock.service.operations import BY_NAME
 
 if TYPE_CHECKING:
     from interlock.mcp.tools import Call
 
-#: How long a claim waits in one go: a client that left is noticed after that.
+#: How long a claim waits at once. After that, a disconnected client is noticed.
 WAIT_STEP_S = 1.0
 
 
-def serve(service: Service, caller: Caller, defaults: Defaults) -> None:
+def serve(service: Service, caller: ToolCaller, defaults: Defaults) -> None:
     """Serve until the client closes standard input."""
-    hear_of_defects(_tell_defect)
+    report_defects(_tell_defect)
     tools = Tools(direct(service), caller, defaults, ended=mark_ended)
     anyio.run(_serve, tools, caller.run is not None)
 
@@ -40,18 +41,18 @@ def direct(service: Service) -> Call:
     """Calls a service in threads of this process."""
 
     async def call(name: str, given: dict[str, Any]) -> Any:
-        if name == "next":
-            return await _claimed(service, given)
+        if BY_NAME[name].waits:
+            return await _claimed(service, name, given)
         return await _in_thread(service, name, given)
 
     return call
 
 
-async def _claimed(service: Service, given: dict[str, Any]) -> Any:
+async def _claimed(service: Service, name: str, given: dict[str, Any]) -> Any:
     deadline_s = time.monotonic() + given["wait_s"]
     while True:
         left_s = max(0.0, deadline_s - time.monotonic())
-        found = await _in_thread(service, "next", {**given, "wait_s": min(left_s, WAIT_STEP_S)})
+        found = await _in_thread(service, name, {**given, "wait_s": min(left_s, WAIT_STEP_S)})
         if found or left_s <= WAIT_STEP_S:
             return found
 
@@ -65,6 +66,6 @@ def _answer(service: Service, name: str, given: dict[str, Any]) -> Any:
 
 
 def _tell_defect(error: Exception) -> None:
-    """Standard error is the log that clients keep of their servers."""
+    """Report a defect on standard error, which clients keep as the server's log."""
     sys.stderr.write("".join(traceback.format_exception(error)))
     sys.stderr.flush()

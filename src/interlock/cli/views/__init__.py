@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from interlock.cli.views import (  # noqa: F401
         access,
+        agents,
         arrivals,
         figures,
-        fleet,
         github,
+        glossary,
         history,
         items,
+        itemwatch,
         live,
         policies,
-        presence,
         runs,
         series,
         sessions,
-        watching,
         words,
+        workers,
         workflows,
     )
 else:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def tokens(console: Console, found: Sequence[TokenView]) -> None:
     """One line for each token, the oldest first."""
     if not found:
-        console.print("There is no token. Type interlock token create NAME --scope agent:NAME.")
+        console.print("No tokens. Create one: interlock token create NAME --scope agent:NAME.")
         return
     made = words.table("ID", "NAME", "SCOPE", "STATE", "MADE", "USED", "ENDS", wrapped=("NAME", "SCOPE"))
     for token in found:

@@ -1,27 +1,27 @@
-"""The answer to `add`: what became of an arrival, who is in its way, and what to type."""
+"""The answer to `add`: the decision on an arrival, the lane's holder, and next commands."""
 
 from __future__ import annotations
 
 from interlock.cli.page import Console, Text
 from interlock.cli.views import words
-from interlock.core.model import AHEAD_MAX, Reason, Verdict
+from interlock.core.model import AHEAD_MAX, ArrivalDecision, Reason
 from interlock.service.contract import AddView, WhyView
-from interlock.service.itemview import ItemView
+from interlock.service.item_view import ItemView
 
 _STYLES = {
-    Verdict.ADMITTED: "bold green",
-    Verdict.QUEUED: "bold yellow",
-    Verdict.COALESCED: "bold cyan",
-    Verdict.SUPERSEDING: "bold yellow",
-    Verdict.REJECTED: "bold red",
-    Verdict.DUPLICATE: "bold cyan",
-    Verdict.OBSERVED: "bold blue",
+    ArrivalDecision.ADMITTED: "bold green",
+    ArrivalDecision.QUEUED: "bold yellow",
+    ArrivalDecision.COALESCED: "bold cyan",
+    ArrivalDecision.SUPERSEDING: "bold yellow",
+    ArrivalDecision.REJECTED: "bold red",
+    ArrivalDecision.DUPLICATE: "bold cyan",
+    ArrivalDecision.OBSERVED: "bold blue",
 }
 
 _STARTS_NOTHING: dict[str, str] = {
-    Reason.OWN_MESSAGE: "starts nothing: our bot wrote it, or its agent, or the one that ran the lane last.",
-    Reason.OUTSIDER: "starts nothing: an outsider wrote it, and nobody is there to read it.",
-    Reason.LOOP: "waits for a person: its lane was woken too often in a row without one.",
+    Reason.OWN_MESSAGE: "starts nothing: our bot, its agent or the lane's last agent wrote it.",
+    Reason.OUTSIDER: "starts nothing: an outsider wrote it, and no run can read it.",
+    Reason.LOOP: "waits for a person: its lane has reached the wake-up limit.",
 }
 
 
@@ -30,7 +30,7 @@ def answer(console: Console, answer: AddView, why: WhyView | None = None) -> Non
 
     `why` is about the item that carries the input or, if nothing was added, about the lane's holder.
     """
-    verdict = Verdict(answer.decision)
+    verdict = ArrivalDecision(answer.decision)
     console.print(Text.assemble((f"{verdict.value}  ", _STYLES[verdict]), _sentence(verdict, answer, why)))
     if why is None:
         return
@@ -40,12 +40,12 @@ def answer(console: Console, answer: AddView, why: WhyView | None = None) -> Non
             ("held by", held),
             ("policy", answer.policy_why),
             ("next", _next(verdict, answer, why)),
-            ("type", _to_type(answer, why)),
+            *_to_type(answer, why),
         )
     )
 
 
-def _sentence(verdict: Verdict, answer: AddView, why: WhyView | None) -> str:
+def _sentence(verdict: ArrivalDecision, answer: AddView, why: WhyView | None) -> str:
     item = answer.item
     if item is None:
         return "The lane is taken; nothing was added."
@@ -56,16 +56,16 @@ def _sentence(verdict: Verdict, answer: AddView, why: WhyView | None) -> str:
         return f"Item {item.id} waits until {words.at(item.run_at)}."
     state = why.state if why is not None else f"is ready for {item.agent or 'any agent'}"
     match verdict:
-        case Verdict.ADMITTED:
+        case ArrivalDecision.ADMITTED:
             on_lane = f" on {lane}" if lane else ""
             return f"Item {item.id}{on_lane} {state}."
-        case Verdict.QUEUED:
+        case ArrivalDecision.QUEUED:
             shut = why.state if why is not None else f"waits: {lane} is shut"
             waits = f"waits for {lane}{_place(answer)}"
             return f"Item {item.id} {shut if answer.reason == Reason.SERIES_QUEUED else waits}."
-        case Verdict.COALESCED:
+        case ArrivalDecision.COALESCED:
             return f"Item {item.id} takes it in: the input is its message {item.messages}."
-        case Verdict.SUPERSEDING:
+        case ArrivalDecision.SUPERSEDING:
             if item.status == "pending":
                 return f"Item {item.id} takes {lane} over from one that had not started."
             held = answer.holder
@@ -75,11 +75,11 @@ def _sentence(verdict: Verdict, answer: AddView, why: WhyView | None) -> str:
                     f" asked to stop and has until {words.at(held.expires_at)}."
                 )
             return f"Item {item.id} waits for {lane}{_place(answer)}, instead of the earlier one."
-        case Verdict.DUPLICATE:
+        case ArrivalDecision.DUPLICATE:
             return f"This key was seen before: it is item {item.id}, now {item.status}."
-        case Verdict.OBSERVED:
+        case ArrivalDecision.OBSERVED:
             return f"Item {item.id} {state}; {lane} is only observed ({answer.reason})."
-        case Verdict.REJECTED:
+        case ArrivalDecision.REJECTED:
             return "The lane is taken; nothing was added."
 
 
@@ -89,13 +89,11 @@ def _place(answer: AddView) -> str:
     return f", place {answer.position}{' or later' if answer.position == AHEAD_MAX else ''} in the line"
 
 
-def _next(verdict: Verdict, answer: AddView, why: WhyView) -> str | None:
+def _next(verdict: ArrivalDecision, answer: AddView, why: WhyView) -> str | None:
     match verdict:
-        case Verdict.REJECTED if answer.item is not None:
-            return f"interlock retry {answer.item.id} starts it all the same"
-        case Verdict.REJECTED:
+        case ArrivalDecision.REJECTED:
             return why.lane
-        case Verdict.COALESCED:
+        case ArrivalDecision.COALESCED:
             return _reader(answer.item)
         case _:
             return why.next
@@ -105,15 +103,11 @@ def _reader(item: ItemView | None) -> str | None:
     if item is None:
         return None
     if item.run is None:
-        return "whoever claims it gets the message"
+        return "the run that claims it gets the message"
     return f"run {item.run} of {item.run_agent} gets it when it asks for its messages"
 
 
-def _to_type(answer: AddView, why: WhyView) -> str | None:
+def _to_type(answer: AddView, why: WhyView) -> list[tuple[str, Text | str]]:
     if answer.item is None:
-        return "the same with --policy queue, to wait in the line"
-    if why.item.status == "pending":  # as it is now: a worker may have taken it
-        if why.hindered:
-            return None  # `next` says what to type
-        return f"interlock next --agent {answer.item.agent or 'NAME'}"
-    return f"interlock why {answer.item.id}"
+        return [("hint", "the same with --policy queue, to wait in the line")]
+    return [*words.cure_lines(why.cures, "hint")] or [("hint", f"interlock why {answer.item.id}")]

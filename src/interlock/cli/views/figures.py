@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from rich.columns import Columns
 from rich.table import Table
 
+from interlock.cli.cures import command
 from interlock.cli.page import Console, Text
 from interlock.cli.views import words
+from interlock.core.cures import hint
 from interlock.core.timing import span
 from interlock.service.contract import CheckView, GroupView, StatsView
 
@@ -40,7 +42,7 @@ def stats(console: Console, seen: StatsView) -> None:
             ("completions", f"{seen.completions}, {completions}"),
             ("failures", Text(failures, style="red" if seen.failures else "")),
             ("items failed", Text(failed, style="red" if seen.failed_items else "")),
-            ("lock held", held),
+            ("items held", held),
             ("time to claim", claimed),
         )
     )
@@ -87,8 +89,8 @@ def checks(console: Console, found: Sequence[CheckView]) -> None:
     for check in found:
         mark = Text("✓ ", style="green") if check.ok else Text("✗ ", style="bold red")
         said = Text(check.detail, style=words.QUIET if check.ok else "")
-        if not check.ok and check.mend:
-            said.append(f"\n{check.mend}", style="cyan")
+        if not check.ok and (told := hint(check.mend, check.cures, command)):
+            said.append(f"\n{told}", style="cyan")
         made.add_row(mark + Text(check.name.replace("_", " "), style="" if check.ok else "bold"), said)
     console.print(made)
 

@@ -1,4 +1,4 @@
-"""The history: an event a line, or a few lines where one is too narrow."""
+"""The history: one event per line, or a few lines on a narrow terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interlock.core.model import EventKind
 from interlock.service.contract import EventView
 
 _STYLES = {"item": "cyan", "run": "green", "lane": "yellow", "cancel": "red", "message": "blue"}
-#: What went wrong; a question that nobody has answered in time did not.
+#: Failures; an unanswered question is none.
 _FAILURES = frozenset(
     {
         *(kind for kind in EventKind if kind.startswith("run.") and kind[4:] in words.FAILURES),
@@ -20,7 +20,9 @@ _FAILURES = frozenset(
     }
 )
 _KIND_WIDTH, _SEQ_WIDTH = max(map(len, EventKind)), 5
-#: An error may be a page long: no event takes more lines than this.
+#: Facts with another word for people.
+_LABELS = {"verdict": "decision"}
+#: An error may be a page long: an event takes at most this many lines.
 _LINES_MAX = 4
 
 
@@ -95,5 +97,6 @@ def _told(event: EventView, *, of_item: int | None = None, lane_width: int | Non
 def _fact(key: str, value: object) -> str:
     if key.endswith("_us") and isinstance(value, int):
         return f"{key.removesuffix('_us')}={words.clock(datetime.fromtimestamp(value / 1e6, UTC))}"
+    key = _LABELS.get(key, key)
     told = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return f"{key}={' '.join(told.split())}"

@@ -15,14 +15,15 @@ from interlock.service.contract import (
     LinkView,
     MessageView,
     ShowView,
+    WhyView,
     WorkflowRunView,
 )
-from interlock.service.itemview import ItemView
+from interlock.service.item_view import ItemView
 
 _EVENTS_SHOWN = 12
 #: The column of a run's agent, the only one that is cut; the numbers are before it.
 _AGENT_AT = 3
-#: What a run said stands below its number.
+#: The output of a run is below its number.
 _INDENT = 4
 _HOW = {
     "trailer": "its trailer",
@@ -94,6 +95,13 @@ def item_table(items: Sequence[ItemView], width: int) -> Table:
     return made
 
 
+def explained(console: Console, why: WhyView) -> None:
+    """What an item waits for, and commands that help."""
+    console.print(words.harmless(f"Item {why.item.id} {why.state}."))
+    told = [*words.clauses("next", why.next), ("CI", why.ci), *words.cure_lines(why.cures, "hint")]
+    console.print(words.facts(*told))
+
+
 def detail(console: Console, shown: ShowView) -> None:
     """Everything about one item, most important first."""
     item = shown.item
@@ -102,7 +110,8 @@ def detail(console: Console, shown: ShowView) -> None:
             (f"Item {item.id}  ", "bold"), words.status(words.status_of(item)), ("  " + item.title, "bold")
         )
     )
-    console.print(words.facts(("why", shown.why), *_facts(item)))
+    told = words.cure_lines(shown.cures, "hint")
+    console.print(words.facts(("why", _state(shown)), *told, *_facts(item)))
     if item.payload is not None:
         _heading(console, "Payload")
         console.print(Text(_indented_json(item.payload)))
@@ -124,8 +133,16 @@ def detail(console: Console, shown: ShowView) -> None:
             console.print(Text(more, style=words.QUIET))
 
 
+def _state(shown: ShowView) -> str:
+    """What the item waits for; `interlock why` also says what moves it."""
+    asked = shown.item.question or ""
+    before, _, after = shown.why.partition(asked) if asked else ("", "", shown.why)
+    said = f"{before}{asked}{words.split_clauses(after)[0]}"
+    return said.removeprefix(f"Item {shown.item.id} ").removesuffix(".")
+
+
 def links(console: Console, found: Sequence[LinkView]) -> None:
-    """Pull requests and commits of runs, how they fare, and where the logs are."""
+    """Pull requests and commits of runs, their state and their logs."""
     for link in found:
         name = f"{link.repository}#{link.pull_request}" if link.pull_request else link.commit[:12]
         state = f" {link.outcome}" if link.outcome else ""
@@ -142,7 +159,7 @@ def links(console: Console, found: Sequence[LinkView]) -> None:
 
 
 def workflow_run(console: Console, run: WorkflowRunView) -> None:
-    """A workflow run, its logs and artifacts, and until when they are there."""
+    """A workflow run, its logs and artifacts, and when they expire."""
     attempt = f" (attempt {run.attempt})" if run.attempt > 1 else ""
     title = f"     {run.name}{attempt} {run.conclusion or run.status}: {run.url}"
     console.print(Text(words.harmless(title)))
@@ -155,7 +172,7 @@ def workflow_run(console: Console, run: WorkflowRunView) -> None:
 def messages(console: Console, found: Sequence[MessageView]) -> None:
     """Messages in their order, each with its number."""
     for message in found:
-        origin = f", came as item {message.origin}" if message.origin is not None else ""
+        origin = f", sent to item {message.origin}" if message.origin is not None else ""
         why = f", {message.reason}" if message.reason else ""
         head = f"  {message.n}  {message.author or 'unsigned'}, {words.relative(message.at)}{why}{origin}"
         console.print(Text(words.harmless(head), style=words.QUIET))
@@ -170,17 +187,18 @@ def messages(console: Console, found: Sequence[MessageView]) -> None:
 
 
 def change(console: Console, verb: str, answer: ChangeView) -> None:
-    """What became of an item, and who moves on because of it."""
+    """The outcome for an item, and the items it promotes."""
     item = answer.item
     if item.cancel_requested and item.run is not None:
-        said = f"Item {item.id} is asked to stop; {item.run_agent} loses it when the grace is over."
+        late = f"If it still runs after its grace period, {item.run_agent} loses it."
+        said = f"Item {item.id} was asked to stop. {late}"
     else:
         said = f"Item {item.id} {verb}." if item.status in verb else f"Item {item.id} {verb}: {item.status}."
     console.print(said + promoted(answer.promoted))
 
 
 def told(console: Console, asked: int, answer: ChangeView) -> None:
-    """Which item got a message, and who will read it."""
+    """The item that got a message, and the message's reader."""
     item = answer.item
     where = f"item {item.id}" if item.id == asked else f"item {item.id}, which took in item {asked}"
     if item.run is not None:
@@ -224,7 +242,7 @@ def _facts(item: ItemView) -> list[tuple[str, Text | str | None]]:
         ("lease", lease),
         ("for", item.agent or "any agent"),
         ("policy", item.policy + (f", position {item.position}" if item.position is not None else "")),
-        ("kind", f"{item.type} in project {item.project}, priority {item.priority}"),
+        ("type", f"{item.type} in project {item.project}, priority {item.priority}"),
         ("plan", f"a task of plan {item.plan}" if item.plan is not None else None),
         ("labels", ", ".join(item.labels)),
         ("attempt", f"{item.attempt or 'none'} of {item.max_attempts}{'' if item.attempt else ' yet'}"),
@@ -233,7 +251,7 @@ def _facts(item: ItemView) -> list[tuple[str, Text | str | None]]:
         ("gated by", item.gated_by),
         ("timeout", words.exactly(item.timeout_s) if item.timeout_s else None),
         ("taken in by", f"item {item.absorbed_by}" if item.absorbed_by is not None else None),
-        ("came", words.at(item.created_at)),
+        ("added", words.at(item.created_at)),
         ("ended", words.at(item.ended_at) if item.ended_at else None),
         ("reason", _reason(item)),
     ]
@@ -285,7 +303,7 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _said(run: EndedRunView, item: int) -> list[Text]:
-    """What a run said of itself: of an error, or of what it printed, the last line, which often says it."""
+    """A run's own report: the last line of its error or output, which is often the cause."""
     if run.error:
         return _last_line(run.error, item, style="red")
     if isinstance(run.result, dict) and run.result.keys() == {"stdout"}:  # a worker's command

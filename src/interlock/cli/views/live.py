@@ -1,4 +1,4 @@
-"""`top`: one frame of everything that moves, drawn again and again until q or Ctrl-C."""
+"""`top`: a live frame of the store, redrawn until q or Ctrl-C."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import contextmanager, nullcontext, suppress
 from math import inf
 from typing import TYPE_CHECKING
 
-from interlock.core.absence import Absence, waiting
 from interlock.core.record import Record
+from interlock.core.store_outage import StoreOutage, waiting
 from interlock.service.contract import (
     EventView,
     ItemFilter,
@@ -20,7 +20,7 @@ from interlock.service.contract import (
     Service,
     StatsView,
 )
-from interlock.service.itemview import ItemView
+from interlock.service.item_view import ItemView
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -32,15 +32,15 @@ _ROWS_MAX = 50
 #: A terminal with fewer lines gets no blank ones, and not every question.
 _ROOMY = 30
 _ASKING_IF_SMALL = 2
-#: What has not started; what may be claimed comes first.
+#: Items that have not started; claimable ones first.
 _WAITING = ("pending", "deferred", "waiting")
 _ENDING_KEYS = ("q", "Q", "\x03", "\x04")
-#: How long to look for a key after each attempt to reach a store that is away.
+#: How long to look for a key after each attempt to reach an unreachable store.
 _LOOK_S = 0.1
 
 
 class Frame(Record):
-    """The store's state, as one frame shows it."""
+    """The store's state for one frame."""
 
     stats: StatsView
     pools: list[PoolView]
@@ -59,7 +59,7 @@ class Frame(Record):
 
 
 def look(service: Service) -> Frame:
-    """Ask for everything a frame shows."""
+    """Read everything that a frame shows."""
     return Frame(
         stats=service.stats(window_s=_WINDOW_S),
         pools=service.pools(),
@@ -76,7 +76,7 @@ def look(service: Service) -> Frame:
 
 
 def watch(
-    console: Console, service: Service, every_s: float, absence: Absence, *, warning: str | None = None
+    console: Console, service: Service, every_s: float, outage: StoreOutage, *, warning: str | None = None
 ) -> None:
     """Draw until q or Ctrl-C; only one frame if the output is not a terminal."""
     if not console.is_terminal:
@@ -86,7 +86,7 @@ def watch(
         console,
         lambda: draw(look(service), console.width, console.height),
         every_s,
-        absence,
+        outage,
         warning=warning,
     )
 
@@ -95,7 +95,7 @@ def redraw(
     console: Console,
     frame: Callable[[], RenderableType | None],
     every_s: float,
-    absence: Absence,
+    outage: StoreOutage,
     *,
     warning: str | None = None,
 ) -> None:
@@ -103,8 +103,8 @@ def redraw(
 
     A warning is above each frame.
 
-    While the store is away, a line above the last frame says so. A terminal that cannot be redrawn gets
-    frames one below the other.
+    While the store is unreachable, a line above the last frame says so. A terminal that cannot be redrawn
+    gets frames one below the other.
     """
     from rich.console import Group
     from rich.live import Live
@@ -112,21 +112,21 @@ def redraw(
     from interlock.cli.page import Text
 
     drawn: RenderableType | None = None
-    tell = absence.heard
+    tell = outage.on_change
     plain = console.is_dumb_terminal
     screen = nullcontext() if plain else Live(console=console, screen=True, auto_refresh=False)
 
-    def hear(what: str | None) -> None:
+    def show_outage(what: str | None) -> None:
         if live is None:
             tell(what)
         elif what is not None:  # else the next frame shows it
-            away = Text(waiting(what), style="bold red")
-            live.update(Group(away, drawn or ""), refresh=True)
+            notice = Text(waiting(what), style="bold red")
+            live.update(Group(notice, drawn or ""), refresh=True)
             if pressed(_LOOK_S) in _ENDING_KEYS:
                 raise _Ended
 
     with suppress(_Ended), _keys() as pressed, screen as live:
-        absence.heard = hear
+        outage.on_change = show_outage
         while (drawn := frame()) is not None:
             if live is None:
                 console.print(drawn)
@@ -135,11 +135,11 @@ def redraw(
                 live.update(Group(above, drawn) if above else drawn, refresh=True)
             if pressed(every_s) in _ENDING_KEYS:
                 break
-    absence.heard = tell
+    outage.on_change = tell
 
 
 class _Ended(Exception):
-    """A key ended the wait for a store that is away."""
+    """A key ended the wait for an unreachable store."""
 
 
 def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
@@ -147,10 +147,10 @@ def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
     from rich.console import Group
 
     from interlock.cli.page import Text
-    from interlock.cli.views import fleet, github, history, items, words
+    from interlock.cli.views import agents, github, history, items, words
 
     counts = fitting(words.counts(frame.stats.items), width) if frame.stats.items else Text("no items")
-    # Always by the minute: of one in the whole window, 0.2 are left.
+    # Always per minute: one event in the whole window is 0.2.
     claimed, done = (f"{n * 60:.1f}/min" for n in (frame.stats.claims_per_s, frame.stats.completions_per_s))
     lost, refused = frame.stats.lease_losses, frame.stats.refused_writes
     figures = Text(f"{claimed} claimed  {done} done  ", style=words.QUIET, no_wrap=True, overflow="ellipsis")
@@ -181,8 +181,8 @@ def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
         parts.append(
             Text(f"Waiting for a person: {len(frame.stopped)}  {cure}", style="yellow", no_wrap=True)
         )
-    if (owed := github.owed(frame.github)) is not None:
-        parts.append(owed)
+    if (unsent := github.unsent(frame.github)) is not None:
+        parts.append(unsent)
     lanes = sorted(frame.lanes, key=lambda lane: -lane.waiting)  # those with a line behind them first
     n_lines = sum(1 for lane in lanes if lane.waiting)
     waiting = sorted([*frame.pending, *frame.deferred, *frame.waiting], key=_goes_next)
@@ -200,7 +200,7 @@ def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
             "ls",
             items.item_table(waiting[: rows[1]], width),
         ),
-        (Text(f"Lanes held: {held}"), len(lanes), "lanes", fleet.lane_table(lanes[: rows[2]], width)),
+        (Text(f"Lanes held: {held}"), len(lanes), "lanes", agents.lane_table(lanes[: rows[2]], width)),
     ):
         title.stylize("bold")
         if made.row_count < there:
@@ -215,7 +215,7 @@ def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
 
 
 def fitting(counted: list[Text], width: int) -> Text:
-    """Counts on one line; how many there was no room for is said at its end."""
+    """Counts on one line, and at its end how many did not fit."""
     from interlock.cli.page import Text
     from interlock.cli.views import words
 
@@ -229,7 +229,7 @@ def fitting(counted: list[Text], width: int) -> Text:
 
 
 def _goes_next(item: ItemView) -> tuple[object, ...]:
-    """The order in which items go, as far as they tell it: by priority; what is due later, by its time."""
+    """The approximate order of items: by priority; items due later, by their time."""
     untold = inf if item.status == "waiting" else 0.0
     due = untold if item.run_at is None else item.run_at.timestamp()
     return _WAITING.index(item.status), due, -item.priority, item.id

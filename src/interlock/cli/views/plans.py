@@ -17,7 +17,7 @@ from interlock.plans.drawing import text as text_drawing
 from interlock.plans.drawing.picture import PlanPicture
 from interlock.plans.drawing.symbols import EDGE_WORDS, sign
 from interlock.service.contract import to_json
-from interlock.service.planview import (
+from interlock.service.plan_view import (
     BatchView,
     CycleView,
     EdgeView,
@@ -101,7 +101,7 @@ def headline(found: PlanView) -> Text:
 
 
 def now_doing(found: PlanView) -> str | None:
-    """What holds a plan back, if something does."""
+    """What holds a plan back, if anything."""
     held = []
     if found.paused:
         held.append(f"paused: {found.paused_reason or 'no reason given'}")
@@ -112,11 +112,13 @@ def now_doing(found: PlanView) -> str | None:
 
 def _editing(found: PlanView, cycle: CycleView) -> str:
     who = (
-        f"{cycle.agent} (run {cycle.run})" if cycle.run is not None else f"{found.editor}, who has not begun"
+        f"{cycle.agent} (run {cycle.run})"
+        if cycle.run is not None
+        else f"{found.editor}, which has not started"
     )
     until = f"at most until {words.clock(cycle.deadline_at)}"
     if cycle.deadline_at <= datetime.now(UTC):
-        until = f"overdue since {words.clock(cycle.deadline_at)}: the next claim goes on without it"
+        until = f"overdue since {words.clock(cycle.deadline_at)}: the next claim closes the edit cycle"
     return (
         f"waits for an edit by {who}, after {_named(cycle.pending, 'nothing')}; "
         f"asked {words.relative(cycle.opened_at)}, {until}"
@@ -176,7 +178,7 @@ def _why(task: TaskView, edges: Sequence[EdgeView]) -> str:
 
 
 def _condition(edge: EdgeView) -> str:
-    """Which end an edge waits for, where it is not success alone."""
+    """Which end an edge waits for, unless it is only success."""
     if edge.state == "broken":
         return " (never)"
     kinds = [] if edge.when == "success" else [EDGE_WORDS.get(edge.when, edge.when)]
@@ -204,7 +206,7 @@ def written(document: Mapping[str, Any]) -> str:
 
 
 def graph(console: Console, drawn: PlanPicture, plan: int, revision: int | None) -> None:
-    """The text drawing; where that is a list, how to get a picture."""
+    """The text drawing; for a list, also how to get a picture."""
     made = text_drawing.drawn(drawn, width=console.width)
     console.print(_coloured(made))
     if made.listed:
@@ -264,7 +266,7 @@ def batch(console: Console, found: BatchView, handle: str | None) -> None:
 
 
 def stats(console: Console, found: PlanView, figures: PlanStatsView) -> None:
-    """Figures of a plan, as far as they are known."""
+    """The known figures of a plan."""
     console.print(headline(found))
     path = " → ".join(figures.critical_path)
     spans = (figures.to_dispatch_avg_s, figures.to_dispatch_p50_s, figures.to_dispatch_p95_s)
@@ -291,7 +293,7 @@ def stats(console: Console, found: PlanView, figures: PlanStatsView) -> None:
 
 
 def deadline_set(console: Console, changed: PlanView) -> None:
-    """How long the editor has from now on, and until when in the open cycle."""
+    """The editor's time for an edit, and the deadline of the open cycle."""
     who = f"Plan {changed.id}: {changed.editor}" if changed.editor else f"An editor of plan {changed.id}"
     console.print(Text(f"{who} has {span(changed.edit_deadline_s)} for an edit."))
     if changed.cycle is not None:
@@ -364,7 +366,7 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
-def _named(keys: Sequence[str], nobody: str) -> str:
+def _named(keys: Sequence[str], none: str) -> str:
     shown = ", ".join(words.harmless(key) for key in keys[:_SOURCES_SHOWN])
     more = len(keys) - _SOURCES_SHOWN
-    return (f"{shown} and {more:,} more" if more > 0 else shown) or nobody
+    return (f"{shown} and {more:,} more" if more > 0 else shown) or none

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from interlock.cli.views import live, plans, words
-from interlock.core.absence import Absence
+from interlock.core.store_outage import StoreOutage
 from interlock.plans.drawing.symbols import sign
-from interlock.plans.picture import picture
+from interlock.plans.render import picture
 from interlock.service.contract import Service, to_json
-from interlock.service.planview import PlanView
+from interlock.service.plan_view import PlanView
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -24,7 +24,7 @@ def watch(
     service: Service,
     plan: int,
     every_s: float,
-    absence: Absence,
+    outage: StoreOutage,
     *,
     warning: str | None = None,
 ) -> PlanView:
@@ -38,7 +38,7 @@ def watch(
         seen = service.plan(plan)
         return draw(seen, console.width, console.height) if seen.ended_at is None else None
 
-    live.redraw(console, frame, every_s, absence, warning=warning)
+    live.redraw(console, frame, every_s, outage, warning=warning)
     console.print(draw(seen, console.width, None))
     return seen
 
@@ -81,7 +81,7 @@ def _print_changes(console: Console, service: Service, plan: int, every_s: float
 
 
 def _views(service: Service, plan: int, every_s: float) -> Iterator[tuple[PlanView | None, PlanView]]:
-    """The plan again and again until it has ended, each time with the view before."""
+    """Views of the plan until it ends, each with the previous view."""
     before, view = None, service.plan(plan)
     yield before, view
     while view.ended_at is None:

@@ -10,13 +10,13 @@ from interlock.cli.views.words import harmless
 
 if TYPE_CHECKING:
     from interlock.github.rulecheck import RuleFinding
-    from interlock.github.trial import Made, Step, Trial
+    from interlock.github.trial import Trial, TrialItem, TrialStep
 
-_MADE_OF = {"annotate": "whoever runs gets a message, and nothing starts", "ignore": "nothing happens"}
+_MADE_OF = {"annotate": "agents with an open item get a message", "ignore": "ignored"}
 
 
 def findings(console: Console, file: str, rules: int, found: Sequence[RuleFinding]) -> None:
-    """Each finding: where, why it matters, and how to mend it."""
+    """Each finding: where, why it matters, and how to fix it."""
     for finding in found:
         console.print(Text.assemble(harmless(f"{finding.rule}: "), (finding.code, "bold red")))
         console.print(Text(harmless(f"  {finding.message}")))
@@ -27,7 +27,7 @@ def findings(console: Console, file: str, rules: int, found: Sequence[RuleFindin
 
 
 def trials(console: Console, tried: Sequence[tuple[str, Trial]]) -> None:
-    """What each delivery would lead to."""
+    """What each delivery would create."""
     for n, (name, trial) in enumerate(tried):
         if n:
             console.print(Text(""))
@@ -36,13 +36,13 @@ def trials(console: Console, tried: Sequence[tuple[str, Trial]]) -> None:
         if trial.untried:
             console.print(Text(f"  Not tried: {trial.untried}"))
         if trial.ends:
-            asked = "a run in flight is asked to stop" if trial.stops else "a run in flight goes on"
-            console.print(Text(f"  It is over ({trial.ends}): what waits is cancelled, {asked}."))
+            asked = "running items are asked to stop" if trial.stops else "running items keep running"
+            console.print(Text(f"  Ends ({trial.ends}): waiting items are cancelled, {asked}."))
         for step in trial.steps:
             _step(console, step)
 
 
-def _step(console: Console, step: Step) -> None:
+def _step(console: Console, step: TrialStep) -> None:
     about = f" {step.about}" if step.about else ""
     console.print(Text(harmless(f"  {step.event}{about}: {_outcome(step)}")))
     for made in step.makes:
@@ -51,15 +51,15 @@ def _step(console: Console, step: Step) -> None:
         console.print(Text(harmless(f"    {passed.rule} {passed.why}"), style=QUIET))
 
 
-def _outcome(step: Step) -> str:
+def _outcome(step: TrialStep) -> str:
     if step.makes:
-        return f"{step.rule} decides"
+        return f"{step.rule} matches"
     if step.why:
         return step.why[:1].lower() + step.why[1:].rstrip(".")
     return f"{step.rule}: {_MADE_OF[step.does]}"
 
 
-def _item(made: Made) -> str:
+def _item(made: TrialItem) -> str:
     who = f"for {made.agent}" if made.agent else "for any agent"
     lane = f"on lane {made.lane}" if made.lane else "without a lane"
     why = f", {made.reason}" if made.reason else ""

@@ -6,11 +6,20 @@ import json
 from collections.abc import Callable, Sequence
 
 from interlock.cli.page import Console, Text
-from interlock.cli.views import fleet, items, words
+from interlock.cli.views import agents, items, words
+from interlock.core.errors import InterlockError
 from interlock.core.model import Reason
 from interlock.core.plans.model import EDIT_TYPE
 from interlock.core.timing import span
-from interlock.service.contract import AgentView, LeaseView, MessageView, PoolView, RunView
+from interlock.service.contract import (
+    AgentView,
+    DoneView,
+    LeaseView,
+    MessageView,
+    PoolView,
+    RunView,
+    WhyView,
+)
 
 
 def leases(
@@ -20,14 +29,28 @@ def leases(
     *,
     agent: AgentView | None = None,
     pool: PoolView | None = None,
-    why: str | None = None,
+    why: WhyView | None = None,
 ) -> None:
     """The claimed items, each handle on its own line; or why the agent or the wanted item starts nothing."""
     if not claimed:
         console.print(Text(words.harmless(_idle(name, agent, pool))))
         if why is not None:
-            console.print(Text(why))
+            items.explained(console, why)
         return
+    _leases(console, claimed)
+
+
+def ends_and_leases(console: Console, found: DoneView, refuse: Callable[[InterlockError], None]) -> None:
+    """One line for each run that ended, then the items that were claimed with that."""
+    reports(console, found.runs, refuse)
+    if found.leases:
+        console.print()
+        _leases(console, found.leases)
+    elif any(run.refusal is None for run in found.runs):
+        console.print(Text("Nothing was claimed with it. interlock next looks further."))
+
+
+def _leases(console: Console, claimed: Sequence[LeaseView]) -> None:
     for n, lease in enumerate(claimed):
         if n:
             console.print()
@@ -36,7 +59,7 @@ def leases(
 
 def _idle(name: str, agent: AgentView | None, pool: PoolView | None) -> str:
     """Why a claim got nothing."""
-    if agent is not None and (held := fleet.starts_nothing(agent)):
+    if agent is not None and (held := agents.starts_nothing(agent)):
         return f"{agent.name} {held.rstrip('.')}. `interlock resume agent {agent.name}` lets it start again."
     if agent is not None and agent.max is not None and agent.running >= agent.max:
         return f"{agent.name} is full: it has {agent.running} of {agent.max} runs."
@@ -57,7 +80,7 @@ def _lease(console: Console, lease: LeaseView) -> None:
             ("lease", _right(lease)),
             ("attempt", f"{item.attempt} of {item.max_attempts}"),
             ("payload", payload),
-            ("type", f"interlock {'plan batch' if item.type == EDIT_TYPE else 'done'} {lease.run}"),
+            ("hint", f"interlock {'plan batch' if item.type == EDIT_TYPE else 'done'} {lease.run}"),
         )
     )
     if lease.messages:
@@ -65,18 +88,18 @@ def _lease(console: Console, lease: LeaseView) -> None:
 
 
 def _right(lease: LeaseView) -> str:
-    """Until when a run may act."""
+    """The deadline of a run."""
     until = f"until {words.at(lease.expires_at)}" if lease.expires_at is not None else "no deadline"
     if lease.renew_within_s is None:
         return f"none, the run is external: {until}"
     return f"{until}; renew within {span(lease.renew_within_s)}"
 
 
-def reports(console: Console, answers: Sequence[RunView], refuse: Callable[[str, str], None]) -> None:
+def reports(console: Console, answers: Sequence[RunView], refuse: Callable[[InterlockError], None]) -> None:
     """One line for each run; a refusal goes to standard error, with what to do."""
     for answer in answers:
         if answer.refusal is not None:
-            refuse(answer.refusal.message, answer.refusal.hint)
+            refuse(answer.refusal.error())
             continue
         console.print(_report(answer))
         if answer.cancel_requested and answer.status == "running":
@@ -106,8 +129,8 @@ def _report(answer: RunView) -> Text:
     )
 
 
-def asked(console: Console, question: str, answer: RunView, refuse: Callable[[str, str], None]) -> None:
-    """What a run has asked, until when it keeps its lane, and how to answer."""
+def asked(console: Console, question: str, answer: RunView, refuse: Callable[[InterlockError], None]) -> None:
+    """A run's question, until when it keeps its lane, and how to answer."""
     item = answer.item
     if item is None or item.reason != Reason.ASKED or answer.refusal is not None:
         reports(console, [answer], refuse)
@@ -119,7 +142,7 @@ def asked(console: Console, question: str, answer: RunView, refuse: Callable[[st
         words.facts(
             ("keeps lane", kept),
             ("next", f"a person's message brings it back. {moved}".strip()),
-            ("type", f"interlock msg {item.id} TEXT"),
+            ("hint", f"interlock msg {item.id} TEXT"),
         )
     )
 

@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from interlock.service.series import Acquired, Cycle, SeriesView
 
 _STATES = {
-    "free": "nobody is active",
-    "promoted": "promoted, not assigned yet",
+    "free": "no active issue",
+    "promoted": "promoted, not yet assigned",
     "assigning": "assigning",
     "assigned": "assigned",
-    "unassigned": "its assignment is gone",
-    "unreadable": "counts as held",
+    "unassigned": "no longer assigned",
+    "unreadable": "unreadable, counts as held",
 }
 
 
-def standing(console: Console, found: Sequence[SeriesView], wanted: str | None = None) -> None:
-    """Each series: its active issue, the line, what waits."""
+def status(console: Console, found: Sequence[SeriesView], wanted: str | None = None) -> None:
+    """Each series: its active issue, its queue, blocked and ignored issues, problems."""
     for view in found:
         active = f"#{view.active_issue} " if view.active_issue is not None else ""
         to = f" to {view.assignee}" if view.assignee and view.state in ("assigning", "assigned") else ""
@@ -31,7 +31,7 @@ def standing(console: Console, found: Sequence[SeriesView], wanted: str | None =
             f"{view.series}  {active}{_STATES[view.state]}{to}  ({view.mode}, prefixes {view.prefixes})",
         )
         if view.queue:
-            _line(console, f"  in line: {_numbers(view.queue)}")
+            _line(console, f"  queue: {_numbers(view.queue)}")
         for each in view.waiting:
             _line(console, f"  #{each.number} {each.why}")
         for each in view.ignored:
@@ -39,41 +39,41 @@ def standing(console: Console, found: Sequence[SeriesView], wanted: str | None =
         for problem in view.problems:
             _line(console, f"  ! {problem}")
     if not found:
-        what = "No series is known yet." if wanted is None else f"{wanted} is not known here."
-        _line(console, f"{what} `interlock series reconcile` looks for series.")
+        what = "No series yet." if wanted is None else f"There is no series {wanted}."
+        _line(console, f"{what} `interlock series reconcile` finds the series of a repository.")
 
 
 def acquired(found: Acquired) -> str:
-    """What came of the wish for an issue, as a sentence."""
-    other = f"#{found.active_issue} has {found.series}" if found.active_issue is not None else ""
+    """The outcome of `acquire`, as a sentence."""
+    other = "" if found.active_issue is None else f": #{found.active_issue} is active"
     match found.status:
         case "no-series":
-            return f"#{found.issue} is in no series: nothing holds it back."
+            return f"#{found.issue} is not in a series."
         case "acquired":
-            return f"#{found.issue} has {found.series} now."
+            return f"#{found.issue} is now the active issue of {found.series}."
         case "already-active":
-            return f"#{found.issue} has {found.series} already."
+            return f"#{found.issue} is already the active issue of {found.series}."
         case "ignored":
             return f"#{found.issue} is ignored: {found.why}."
         case "queued":
-            return f"#{found.issue} is number {found.position} in line{': ' + other if other else ''}."
+            return f"#{found.issue} is number {found.position} in the queue of {found.series}{other}."
         case _:
-            needs = ", ".join(found.needs) or "something else"
-            return f"#{found.issue} waits for {needs}."
+            needs = ", ".join(found.needs)
+            return f"#{found.issue} is blocked by {needs}." if needs else f"#{found.issue} is blocked."
 
 
 def cycles(console: Console, found: Sequence[Cycle]) -> None:
-    """What was done to each series."""
+    """The result of a cycle for each series."""
     for cycle in found:
-        active = f"#{cycle.active_issue} is active" if cycle.active_issue is not None else "nobody is active"
-        line = f", in line: {_numbers(cycle.queue)}" if cycle.queue else ""
+        active = f"#{cycle.active_issue} is active" if cycle.active_issue is not None else "no active issue"
+        line = f", queue: {_numbers(cycle.queue)}" if cycle.queue else ""
         _line(console, f"{cycle.series}  {active}{line}")
         for each in cycle.done:
             _line(console, f"  {each}")
         for problem in cycle.problems:
             _line(console, f"  ! {problem}")
     if not found:
-        _line(console, "There is no issue of a series.")
+        _line(console, "The repository has no open issue of a series.")
 
 
 def metrics(console: Console, found: Mapping[str, Any]) -> None:
@@ -82,7 +82,7 @@ def metrics(console: Console, found: Mapping[str, Any]) -> None:
         last = counts["last_cycle"]
         shown = ", ".join(f"{each.replace('_', ' ')} {counts[each]} ({last[each]})" for each in last)
         _line(console, f"{name}: {shown}")
-    _line(console, "In parentheses: of the last reconcile.")
+    _line(console, "In parentheses: counts of the last reconcile.")
 
 
 def _numbers(numbers: Sequence[int]) -> str:

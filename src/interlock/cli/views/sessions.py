@@ -30,6 +30,6 @@ def _state(lock: LockView) -> Text:
 
 
 def _process(lock: LockView) -> str:
-    """The process with whose end it is free."""
+    """The process whose end frees the lock."""
     process = lock.pid if lock.until_pid is None else lock.until_pid
     return "" if process is None else str(process)

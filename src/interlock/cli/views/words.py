@@ -6,12 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from interlock.cli import page
+from interlock.cli import cures, page
 from interlock.cli.page import Table, Text, cell_len, chopped
+from interlock.core.cures import Cure
 from interlock.core.model import Reason
 from interlock.core.timing import span
 from interlock.service.contract import HolderView
-from interlock.service.itemview import ItemView
+from interlock.service.item_view import ItemView
 
 QUIET = page.QUIET
 STATUS_STYLES = {
@@ -35,14 +36,16 @@ STATUS_STYLES = {
 }
 #: A longer word is cut in the middle where a line ends.
 _WORD_MAX = 20
-#: Ends of runs that are failures, whoever sees them.
+#: Ends of runs shown as failures in every view.
 FAILURES = frozenset({"failed", "timed_out", "lost", "refused"})
 #: Messages and errors come from anywhere and must not move the reader's cursor or change colours.
 _CONTROLS = {n: f"\\x{n:02x}" for n in (*range(9), *range(11, 32), *range(127, 160))}
-#: Nor turn the direction of what follows.
+#: Nor change the direction of text.
 _CONTROLS |= {n: f"\\u{n:04x}" for n in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 #: Escape sequences that move a terminal's cursor, set its colours or name its window.
 _SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
+#: A semicolon that is not in parentheses.
+_CLAUSE_END = re.compile(r"; (?![^()]*\))")
 _COUNT_ORDER = ("in_progress", "asking", "pending", "deferred", "waiting", "failed", "completed")
 
 
@@ -61,7 +64,7 @@ def uncoloured(text: str) -> str:
 
 
 def exactly(seconds: float) -> str:
-    """A span that somebody has set, as it is: in the largest unit in which it is whole."""
+    """A configured span, in the largest unit that gives a whole number."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= size and seconds % size == 0:
             return f"{seconds / size:,.0f} {unit}"
@@ -69,7 +72,7 @@ def exactly(seconds: float) -> str:
 
 
 def rates(*per_s: float) -> list[str]:
-    """How often things happen, all in the first unit in which none rounds to zero."""
+    """Rates, all in the first unit in which none rounds to zero."""
     least = min((each for each in per_s if each), default=1.0)
     unit, size = ("s", 1) if least >= 0.1 else ("min", 60) if least * 60 >= 0.1 else ("h", 3_600)
     return [f"{each * size:.1f}/{unit}" for each in per_s]
@@ -95,7 +98,7 @@ def status(word: str) -> Text:
 
 
 def status_of(item: ItemView) -> str:
-    """An item's status for people: one that waits for a person is not ready, whatever is stored."""
+    """An item's status for people: an item that waits for a person is not shown as ready."""
     return "asking" if item.asking else item.status
 
 
@@ -105,7 +108,7 @@ def at(moment: datetime) -> str:
 
 
 def holder(held: HolderView) -> str:
-    """Who has a lane, since when and until when."""
+    """The holder of a lane, since when and until when."""
     since = at(held.since)
     if held.run is None:
         state = "asking a person" if held.asking else "not started yet"
@@ -119,7 +122,7 @@ def holder(held: HolderView) -> str:
 
 
 def counts(items: Mapping[str, int]) -> list[Text]:
-    """How many items there are of each status, the busy ones first."""
+    """The number of items in each status, active ones first."""
     order = [*_COUNT_ORDER, *(name for name in items if name not in _COUNT_ORDER)]
     return [Text.assemble(f"{items[name]} ", status(name)) for name in order if items.get(name)]
 
@@ -141,7 +144,7 @@ def when(item: ItemView, today: datetime | None = None) -> Text:
         return Text("external")
     if item.expires_at is not None:
         seconds = (item.expires_at - (today or now())).total_seconds()
-        return Text(f"lease {span(seconds)}") if seconds > 0 else Text("lease is over", style="red")
+        return Text(f"lease {span(seconds)}") if seconds > 0 else Text("lease expired", style="red")
     if item.reason == Reason.ASKED:
         return Text("asks", style="yellow")
     if item.blocked_by:
@@ -185,6 +188,24 @@ def table(*columns: str, right: Sequence[str] = (), wrapped: Sequence[str] = ())
     whole columns.
     """
     return Table(*columns, right=right, wrapped=wrapped)
+
+
+def split_clauses(text: str) -> list[str]:
+    """The parts of a sentence between semicolons; those in parentheses are quotations."""
+    return _CLAUSE_END.split(text)
+
+
+def clauses(label: str, text: str) -> list[tuple[str, str]]:
+    """Facts: a sentence, one clause a line. The first has a label."""
+    return [(label if n == 0 else "", clause) for n, clause in enumerate(split_clauses(text))]
+
+
+def cure_lines(found: Sequence[Cure], label: str = "") -> list[tuple[str, Text]]:
+    """Facts: the commands that perform cures, and their effects. The first has a label."""
+    lines: list[tuple[str, Text]] = []
+    for line, effect in cures.rows(found):
+        lines.append((label if not lines else "", Text.assemble((line, "cyan"), (f"  {effect}", QUIET))))
+    return lines
 
 
 def facts(*rows: tuple[str, Text | str | None]) -> Table:

@@ -1,4 +1,4 @@
-"""Looking without changing anything: list, show, why, events, stats, top."""
+"""Read-only commands: list, show, why, events, stats, top."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from interlock.cli.invocation import Invocation, invocation_of, mention_near_age
 from interlock.cli.options import Every, ItemOrHandle, Limit, OnlyLane, every_s_of, limit_of
 from interlock.cli.output import tell
 from interlock.cli.values import whole_or_none
-from interlock.core.checks import CiFilter
+from interlock.core.ci import CiFilter
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.names import lane_key, nearest
 from interlock.core.states import ItemStatus
 from interlock.service.contract import ItemFilter, Service, StatsBy
-from interlock.service.intake import choice, span_s, whole
+from interlock.service.item_fields import choice, span_s, whole
 
 
 def list_items(
@@ -33,25 +33,34 @@ def list_items(
         bool, typer.Option("--dead", help="Dead letters: failed after the last attempt.")
     ] = False,
     asking: Annotated[
-        bool, typer.Option("--asking", help="Only what waits for the answer of a person, with the question.")
+        bool, typer.Option("--asking", help="Only items that wait for a person's answer, with the question.")
     ] = False,
     ci: Annotated[
         str | None,
         typer.Option(
             metavar="OUTCOME",
             autocompletion=lambda: list(CiFilter),
-            help="Only what the checks of its pull request say: pending, success, failure, cancelled, none.",
+            help="Only this outcome of the checks: pending, success, failure, cancelled, none.",
         ),
     ] = None,
     lane: OnlyLane = None,
-    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Only this agent's.")] = None,
-    project: Annotated[str | None, typer.Option(metavar="NAME", help="Only this project.")] = None,
-    type_: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only this type.")] = None,
+    agent: Annotated[str | None, typer.Option(metavar="NAME", of="items.agent")] = None,
+    project: Annotated[str | None, typer.Option(metavar="NAME", of="items.project")] = None,
+    type_: Annotated[
+        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only items of this type; repeatable.")
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="LABEL", help="Only items that need this label.")
+    ] = None,
+    grep: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Only items with this text in title, lane, agent or dedupe key."),
+    ] = None,
     limit: Limit = "100",
-    watch: Annotated[bool, typer.Option("--watch", help="Go on showing it; q or Ctrl-C ends it.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Keep showing it; q or Ctrl-C ends it.")] = False,
     every: Every = "1s",
 ) -> int:
-    """List items: what runs, what waits and for whom."""
+    """List running and waiting items."""
     call = invocation_of(ctx)
     lawful = tuple(ItemStatus)
     statuses = tuple(choice("--status", text, lawful) for text in status or ())
@@ -64,7 +73,9 @@ def list_items(
         lane=lane,
         agent=agent,
         project=project,
-        type=type_,
+        types=tuple(type_ or ()),
+        label=label,
+        text=grep,
         asking=asking,
         ci=None if ci is None else choice("--ci", ci, tuple(CiFilter)),
         limit=count,
@@ -73,26 +84,26 @@ def list_items(
     if watch:
         every_s = every_s_of(every)
         with call.watching() as service:
-            views.watching.watch(call, service, wanted, every_s, unfinished=unfinished)
+            views.itemwatch.watch(call, service, wanted, every_s, unfinished=unfinished)
         return Exit.OK
-    owed = None
+    unsent = None
     with call.reading() as service:
         found = service.items(wanted)
         if not call.out.json and (unfinished or dead):
-            owed = views.github.owed(service.owed_to_github())
+            unsent = views.github.unsent(service.owed_to_github())
         if not (found or call.out.json):
             mention_near_agent(service, agent)
             _mention_near_lane(service, lane)
     call.out.answer(
         {"items": found},
-        lambda out: views.items.listing(out, found, limit=count, unfinished=unfinished, below=owed),
+        lambda out: views.items.listing(out, found, limit=count, unfinished=unfinished, below=unsent),
     )
     call.name_store(found)
     return Exit.OK
 
 
 def _mention_near_lane(service: Service, lane: str | None) -> None:
-    """Say so if a lane on which there never was an item looks like a typo of one with newer items."""
+    """Warn if a lane that never had an item looks like a typo of a lane with recent items."""
     if lane is None or service.items(ItemFilter(all=True, lane=lane, limit=1)):
         return
     lanes = {item.lane or "" for item in service.items(ItemFilter(all=True, limit=1_000))}
@@ -122,17 +133,15 @@ def why(
     call = invocation_of(ctx)
     with call.reading(stand_in=False) as service:
         answer = service.why(_item(service, item))
-    return call.out.answer(answer, " ".join(filter(None, (answer.why, answer.ci))))
+    return call.out.answer(answer, lambda out: views.items.explained(out, answer))
 
 
 def events(
     ctx: typer.Context,
     *,
-    after: Annotated[
-        str | None, typer.Option(metavar="SEQ", help="Only what came after this number.")
-    ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on printing as things happen.")] = False,
-    item: Annotated[str | None, typer.Option(metavar="ITEM", help="Only this item.")] = None,
+    after: Annotated[str | None, typer.Option(metavar="SEQ", help="Only events after this number.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new events.")] = False,
+    item: Annotated[str | None, typer.Option(metavar="ITEM", of="events.item")] = None,
     lane: OnlyLane = None,
     limit: Limit = "100",
 ) -> int:
@@ -142,7 +151,7 @@ def events(
     count = limit_of(limit)
     with call.watching() if follow else call.reading(stand_in=number is None) as service:
         if number is not None:
-            service.why(number)  # there is such an item, or this says so
+            service.why(number)  # raises if there is no such item
         if follow:
             return _follow(call, service, start, number, None if lane is None else lane_key(lane))
         found = service.events(after=start or 0, limit=count, item=number, lane=lane, newest=start is None)
@@ -182,12 +191,12 @@ def top(
             call.out.print_json(views.live.look(service))
     else:
         with call.watching() as service:
-            views.live.watch(call.out.console, service, every_s, call.absence, warning=call.warning)
+            views.live.watch(call.out.console, service, every_s, call.outage, warning=call.warning)
     return Exit.OK
 
 
 def _name_log(call: Invocation, run: int) -> None:
-    """Say where the log of the last run is, if it is on this host."""
+    """Print the path of the last run's log, if it is on this host."""
     from interlock.settings.places import run_log
 
     path = run_log(call.settings.home, run)
@@ -201,7 +210,7 @@ def _follow(call: Invocation, service: Service, after: int | None, item: int | N
         newest = service.events(limit=1, newest=True)
         after = newest[0].seq if newest else 0
     if sys.stderr.isatty():  # nothing may happen for a long time
-        tell(f"Following what happens after event {after}; Ctrl-C ends it.")
+        tell(f"Following events after {after}; Ctrl-C ends it.")
     for event in service.follow(after=after):
         if item not in (None, event.item) or lane not in (None, event.lane):
             continue
@@ -217,7 +226,7 @@ def _item(service: Service, text: str | None) -> int:
     text = text or os.environ.get("INTERLOCK_RUN", "")
     if not text:
         raise InvalidInput(
-            "There is no item.", "Give its number, as `interlock ls` shows it, or a run's handle."
+            "ITEM is missing.", "Give its number, as `interlock ls` shows it, or a run's handle."
         )
     if "." in text:
         return service.item_of(text)

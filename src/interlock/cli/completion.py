@@ -1,7 +1,7 @@
-"""What a shell offers to complete: item numbers, agents, lanes and plans of the store.
+"""Shell completion: item numbers, agents, lanes and plans of the store.
 
-Reads are bounded, no store is made, and nothing is ever printed: whatever goes wrong, nothing is offered. The
-store is the one of the settings; an option `--url` on the line that is typed plays no part.
+Reads are bounded, no store is created, and errors are not printed: completion then offers nothing. The store
+is that of the settings; an option `--url` on the typed line is ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from interlock.core.record import replace
 if TYPE_CHECKING:
     from interlock.service.contract import Service
 
-#: How many are offered at most, and how long a person waits for a store that is busy or away.
+#: The most completions, and the longest wait for a busy or unreachable store.
 OFFERED = 100
 _BUSY_MAX_S = 1.0
 
@@ -54,12 +54,12 @@ _interlock() {
 }
 complete -o default -F _interlock interlock
 """
-#: Scripts of our own where the library's are wrong about names with a colon, such as those of lanes.
+#: Our own scripts, because the library's break names with a colon, such as lanes.
 SCRIPTS = {"bash": _BASH, "zsh": _ZSH}
 
 
 def offers_for(parameter: str, metavar: str | None) -> Callable[[str], Offers] | None:
-    """What is offered for a parameter of a command, by what its help calls it; None if nothing is."""
+    """The completions for a parameter, by its name in the help; None if there are none."""
     if parameter in ("agent", "name", "as_agent"):
         return agents
     return {"ITEM": items, "ITEM…": items, "ITEM|HANDLE": items, "LANE": lanes, "ID": plans}.get(
@@ -80,7 +80,7 @@ def items(incomplete: str) -> Offers:
 
 
 def agents(incomplete: str) -> Offers:
-    """Agents that were set, or have asked for work."""
+    """Agents that were set or have asked for work."""
     return _offer(incomplete, lambda service: ((agent.key, "") for agent in service.agents()))
 
 
@@ -126,5 +126,5 @@ def _service() -> Service | None:
 
 
 def _plain(text: str) -> str:
-    """One short line, without what a terminal would obey."""
+    """One short line without terminal control characters."""
     return "".join(c if c.isprintable() else " " for c in text)[:60]

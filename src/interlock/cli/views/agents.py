@@ -14,12 +14,12 @@ from interlock.service.contract import AgentView, GateView, HolderView, LaneView
 
 
 def agents(console: Console, found: Sequence[AgentView]) -> None:
-    """Agents: what they do now, what they may do."""
+    """Agents: their load and their limits."""
     if not found:
-        console.print("No agent has been seen yet. Type interlock agents set NAME, or let one claim.")
+        console.print("No agents yet. Create one: interlock agents set NAME. A claim creates it too.")
         return
     pooled = any(agent.pool for agent in found)
-    columns = ("AGENT", "RUNS", "PENDING", *(("POOL",) if pooled else ()), "TYPES", "LABELS", "ASKED")
+    columns = ("AGENT", "RUNS", "PENDING", *(("POOL",) if pooled else ()), "TYPES", "LABELS", "LAST CLAIM")
     made = words.table(*columns, right=("RUNS", "PENDING"), wrapped=("POOL", "TYPES", "LABELS"))
     name_width = max(console.width // 4, 20)
     for agent in found:
@@ -46,7 +46,7 @@ def _runs(running: int, most: int | None) -> str:
 
 
 def _asked(agent: AgentView) -> Text | str:
-    """When it last asked for work, in minutes: the store knows it to half a minute."""
+    """When it last asked for work, in minutes: the store's precision is half a minute."""
     if agent.last_seen_at is None:
         return Text("never", style=words.QUIET)
     minutes = ceil((words.now() - agent.last_seen_at) / timedelta(minutes=1))
@@ -66,9 +66,9 @@ def starts_nothing(agent: AgentView) -> str | None:
 
 
 def pools(console: Console, found: Sequence[PoolView]) -> None:
-    """Pools: what their agents do now, what they may do together."""
+    """Pools: the load and the limit of their agents."""
     if not found:
-        console.print("There is no pool. Type interlock pools set NAME --max N.")
+        console.print("No pools. Create one: interlock pools set NAME --max N.")
         return
     made = words.table("POOL", "RUNS", "AGENTS", right=("RUNS",), wrapped=("AGENTS",))
     for pool in found:
@@ -82,7 +82,7 @@ def pools(console: Console, found: Sequence[PoolView]) -> None:
 
 
 def lanes(console: Console, found: Sequence[LaneView]) -> None:
-    """Lanes: who holds them and how many wait."""
+    """Lanes: their holders and how many items wait."""
     if not found:
         console.print("No lane is held.")
         return
@@ -124,7 +124,7 @@ def lane_table(found: Sequence[LaneView], width: int) -> Table:
 
 
 def gates(console: Console, found: Sequence[GateView]) -> None:
-    """Gates of lanes: which series opens them, and what they let through."""
+    """Gates of lanes: their series and exempt types."""
     if not found:
         console.print("No lane has a gate.")
         return
@@ -151,7 +151,7 @@ def _lease(held: HolderView) -> str:
 
 
 def _holder(lane: LaneView, width: int = 10_000) -> Text:
-    """Who has a lane; a long name is cut, the number of the run is not."""
+    """The holder of a lane. A long name is cut, the run number never."""
     held = lane.holder
     if held is not None and held.run is not None:
         run = f", run {held.run}"

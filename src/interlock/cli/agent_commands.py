@@ -1,4 +1,4 @@
-"""`agents`, `pools`, `workers` and `lanes`: who can do what, who holds what, how strictly lanes are kept."""
+"""`agents`, `pools`, `workers` and `lanes`: list and set them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from interlock.core.errors import Exit, InvalidInput
 from interlock.core.model import Mode
 from interlock.core.names import BATCH_MAX
 from interlock.service.contract import AgentView
-from interlock.service.intake import choice, span_s, whole
+from interlock.service.item_fields import choice, span_s, whole
 
 agents = Group("List agents, or change one.")
 pools = Group("List pools, capacities that agents share, or change one.")
@@ -24,13 +24,13 @@ lanes = Group("List lanes and their holders, or set how strictly they are kept."
 
 @agents.callback(lists=True)
 def list_agents(ctx: typer.Context) -> int:
-    """List agents: what they can do, what they do now."""
+    """List agents: what they can do, and their current runs."""
     if ctx.invoked_subcommand is not None:
         return Exit.OK
     call = invocation_of(ctx)
     with call.reading() as service:
         found = service.agents()
-    call.out.answer({"agents": found}, lambda out: views.fleet.agents(out, found))
+    call.out.answer({"agents": found}, lambda out: views.agents.agents(out, found))
     call.name_store(found)
     return Exit.OK
 
@@ -38,10 +38,10 @@ def list_agents(ctx: typer.Context) -> int:
 @agents.command("set")
 def set_agent(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The agent; created if new.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", of="set_agent.name")],
     *,
     max_: Annotated[
-        str | None, typer.Option("--max", metavar="N|none", help="How many runs at once; none: no limit.")
+        str | None, typer.Option("--max", metavar="N|none", help="Limit of runs at once; none: no limit.")
     ] = None,
     type_: Annotated[
         list[str] | None,
@@ -57,7 +57,7 @@ def set_agent(
         str | None,
         typer.Option(
             metavar="SPAN",
-            help="Without a claim for so long others may overtake its items: 60s unless set; 0: never.",
+            help="Others may overtake its items after this time without a claim; default: 60s, 0: never.",
         ),
     ] = None,
 ) -> int:
@@ -98,13 +98,13 @@ def remove_agent(ctx: typer.Context, name: Annotated[str, typer.Argument(metavar
 
 @pools.callback(lists=True)
 def list_pools(ctx: typer.Context) -> int:
-    """List pools: how many runs their agents may have together, and have."""
+    """List pools: the limit of their agents' runs, and current runs."""
     if ctx.invoked_subcommand is not None:
         return Exit.OK
     call = invocation_of(ctx)
     with call.reading() as service:
         found = service.pools()
-    call.out.answer({"pools": found}, lambda out: views.fleet.pools(out, found))
+    call.out.answer({"pools": found}, lambda out: views.agents.pools(out, found))
     call.name_store(found)
     return Exit.OK
 
@@ -112,14 +112,14 @@ def list_pools(ctx: typer.Context) -> int:
 @pools.command("set")
 def set_pool(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The pool; created if new.")],
-    max_: Annotated[str, typer.Option("--max", metavar="N", help="How many runs its agents have together.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", of="set_pool.name")],
+    max_: Annotated[str, typer.Option("--max", metavar="N", of="set_pool.max_concurrency")],
 ) -> int:
-    """Set how many runs the agents of a pool may have together."""
+    """Set the limit of runs that the agents of a pool share."""
     call, limit = invocation_of(ctx), whole("--max", max_)
     with call.service() as service:
         answer = service.set_pool(name, max_concurrency=limit, by=call.settings.actor)
-    return call.out.answer(answer, lambda out: views.fleet.pools(out, [answer]))
+    return call.out.answer(answer, lambda out: views.agents.pools(out, [answer]))
 
 
 @pools.command("remove")
@@ -138,7 +138,7 @@ def pause_agent(
     reason: Reason,
     create: Create = False,
 ) -> int:
-    """Let an agent start nothing new; what runs goes on."""
+    """Pause an agent: it starts nothing new, and running work continues."""
     return _pause(ctx, name, reason, create=create, paused=True)
 
 
@@ -161,10 +161,10 @@ def _pause(ctx: typer.Context, name: str, reason: str, *, create: bool, paused: 
 
 @workers.callback(lists=True)
 def list_workers(ctx: typer.Context, limit: Limit = "100") -> int:
-    """List the processes of `interlock work`: which are alive, where they are, and what they do.
+    """List the processes of `interlock work`: which are alive, where they run, and their load.
 
-    Alive means that a worker reached the store within the last 30 s. A silent one was killed, is stopped or
-    is cut off from the store; it is forgotten after an hour.
+    A worker is alive if it reached the store within the last 30 s. A silent one was killed, is stopped or is
+    cut off from the store. It is forgotten after an hour.
     """
     if ctx.invoked_subcommand is not None:
         return Exit.OK
@@ -172,7 +172,7 @@ def list_workers(ctx: typer.Context, limit: Limit = "100") -> int:
     count = limit_of(limit)
     with call.reading() as service:
         found = service.workers(limit=count)
-    call.out.answer({"workers": found}, lambda out: views.presence.workers(out, found))
+    call.out.answer({"workers": found}, lambda out: views.workers.workers(out, found))
     call.name_store(found)
     return Exit.OK
 
@@ -180,13 +180,13 @@ def list_workers(ctx: typer.Context, limit: Limit = "100") -> int:
 @lanes.callback(lists=True)
 def list_lanes(
     ctx: typer.Context,
-    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Only lanes with this prefix.")] = "",
+    prefix: Annotated[str, typer.Option(metavar="TEXT", of="lanes.prefix")] = "",
     gates: Annotated[
         bool, typer.Option("--gates", help="List the gates of all lanes, idle ones too.")
     ] = False,
     limit: Limit = "100",
 ) -> int:
-    """List the lanes that are held or waited for, and who holds them."""
+    """List the lanes that are held or waited for, and their holders."""
     if ctx.invoked_subcommand is not None:
         return Exit.OK
     call = invocation_of(ctx)
@@ -195,7 +195,7 @@ def list_lanes(
         return _list_gates(call, prefix, count)
     with call.reading_lanes() as service:
         found = service.lanes(prefix=prefix, limit=count)
-    call.out.answer({"lanes": found}, lambda out: views.fleet.lanes(out, found))
+    call.out.answer({"lanes": found}, lambda out: views.agents.lanes(out, found))
     call.name_store(found)
     return Exit.OK
 
@@ -205,7 +205,7 @@ def _list_gates(call: Invocation, prefix: str, count: int) -> int:
         raise InvalidInput("--prefix and --gates exclude each other.", "Use one of them.")
     with call.reading() as service:
         found = service.gates(limit=min(count, BATCH_MAX))
-    call.out.answer({"gates": found}, lambda out: views.fleet.gates(out, found))
+    call.out.answer({"gates": found}, lambda out: views.agents.gates(out, found))
     call.name_store(found)
     return Exit.OK
 
@@ -229,11 +229,11 @@ def set_mode(
     """
     if mode is None:
         if project is not None or prefix is not None:
-            raise InvalidInput("There is no mode.", "Give enforce, observe or off.")
+            raise InvalidInput("The mode is missing.", "Give enforce, observe or off.")
         return _list_modes(ctx)
     chosen = choice("mode", mode, tuple(Mode))
     if (project is None) == (prefix is None):
-        raise InvalidInput("It is not clear which lanes are meant.", "Give --project NAME or --prefix TEXT.")
+        raise InvalidInput("No lanes were given.", "Give --project NAME or --prefix TEXT.")
     scope, value = ("project", project) if project is not None else ("lane", prefix)
     assert value is not None
     call = invocation_of(ctx)
@@ -268,10 +268,10 @@ def mend_lane(
     from interlock import app
 
     call = invocation_of(ctx)
-    answer = app.mend_lane(call.settings, lane, why=reason)
+    answer = app.repair_lane(call.settings, lane, why=reason)
     return call.out.answer(answer, f"The lane {answer.lane} is repaired; {answer.waiting} wait for it.")
 
 
 def _print_agent(ctx: typer.Context, agent: AgentView) -> int:
     out = invocation_of(ctx).out
-    return out.answer(agent, lambda console: views.fleet.agents(console, [agent]))
+    return out.answer(agent, lambda console: views.agents.agents(console, [agent]))

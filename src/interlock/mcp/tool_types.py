@@ -1,7 +1,7 @@
-"""What the tools answer. Clients get these types as schemas.
+"""The answers of the tools. Clients get these types as schemas.
 
 They are `TypedDict` of typing_extensions: pydantic cannot read those of `typing` before Python 3.12. Every
-answer has `refusal`; if that is not null, nothing was done.
+answer has `refusal`. If that is not null, nothing was changed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NotRequired
 from typing_extensions import TypedDict
 
 
-class Refusal(TypedDict):
+class RefusalAnswer(TypedDict):
     """Why nothing was done, and what to do now."""
 
     code: str
@@ -21,13 +21,13 @@ class Refusal(TypedDict):
     reasons: NotRequired[list[str]]
 
 
-class Answer(TypedDict):
+class ToolAnswer(TypedDict):
     """What every answer has."""
 
-    refusal: Refusal | None
+    refusal: RefusalAnswer | None
 
 
-class Item(TypedDict):
+class ItemAnswer(TypedDict):
     """A piece of work."""
 
     id: int
@@ -57,8 +57,8 @@ class Item(TypedDict):
     payload_is_cut: bool
 
 
-class Message(TypedDict):
-    """Something that somebody wrote to an item."""
+class MessageAnswer(TypedDict):
+    """A message to an item."""
 
     n: int
     text: str
@@ -72,25 +72,25 @@ class Message(TypedDict):
     payload: dict[str, Any] | None
 
 
-class Lease(TypedDict):
+class LeaseAnswer(TypedDict):
     """Your right to work on an item."""
 
     run: str
     fence: int
     expires_at: str | None
     renew_within_s: float | None
-    item: Item
-    messages: list[Message]
+    item: ItemAnswer
+    messages: list[MessageAnswer]
 
 
-class Claimed(Answer):
+class WorkAnswer(ToolAnswer):
     """What you work on now; null if there is nothing."""
 
-    lease: NotRequired[Lease | None]
+    lease: NotRequired[LeaseAnswer | None]
     next: NotRequired[str]
 
 
-class Renewed(Answer):
+class RenewalAnswer(ToolAnswer):
     """Your lease."""
 
     expires_at: NotRequired[str | None]
@@ -99,7 +99,7 @@ class Renewed(Answer):
     next: NotRequired[str]
 
 
-class Ended(Answer):
+class EndAnswer(ToolAnswer):
     """What became of your run and its item."""
 
     status: NotRequired[str]
@@ -112,14 +112,20 @@ class Ended(Answer):
     next: NotRequired[str]
 
 
-class Read(Answer):
+class DoneAnswer(EndAnswer):
+    """The same, and with `claim_next` what you work on now; null if nothing was claimed."""
+
+    lease: NotRequired[LeaseAnswer | None]
+
+
+class ReadAnswer(ToolAnswer):
     """Messages that you have not read."""
 
-    messages: NotRequired[list[Message]]
+    messages: NotRequired[list[MessageAnswer]]
     next: NotRequired[str]
 
 
-class Holder(TypedDict):
+class HolderAnswer(TypedDict):
     """Who has a lane."""
 
     item: int
@@ -132,21 +138,21 @@ class Holder(TypedDict):
     asking: bool
 
 
-class Added(Answer):
+class AddAnswer(ToolAnswer):
     """What became of an arrival."""
 
     decision: NotRequired[str]
     reason: NotRequired[str]
     #: The item that has the work now; another than your own if it took yours in.
-    item: NotRequired[Item | None]
-    holder: NotRequired[Holder | None]
+    item: NotRequired[ItemAnswer | None]
+    holder: NotRequired[HolderAnswer | None]
     #: The place in the line of the lane.
     position: NotRequired[int | None]
     #: Why it was queued instead of joining or replacing another item.
     policy_why: NotRequired[str | None]
 
 
-class Sent(Answer):
+class SendAnswer(ToolAnswer):
     """The message that was added to an item."""
 
     item: NotRequired[int]
@@ -154,7 +160,7 @@ class Sent(Answer):
     n: NotRequired[int | None]
 
 
-class Run(TypedDict):
+class RunAnswer(TypedDict):
     """An attempt at an item."""
 
     run: int
@@ -170,16 +176,18 @@ class Run(TypedDict):
     is_cut: bool
 
 
-class Shown(Answer):
+class ShowAnswer(ToolAnswer):
     """Everything about an item that matters for work on it."""
 
-    item: NotRequired[Item]
+    item: NotRequired[ItemAnswer]
     why: NotRequired[str]
-    runs: NotRequired[list[Run]]
-    messages: NotRequired[list[Message]]
+    #: What you can do about it with these tools; empty if nothing.
+    hint: NotRequired[str]
+    runs: NotRequired[list[RunAnswer]]
+    messages: NotRequired[list[MessageAnswer]]
 
 
-class Explained(Answer):
+class WhyAnswer(ToolAnswer):
     """What an item waits for, and what moves it next."""
 
     item: NotRequired[int]
@@ -187,23 +195,25 @@ class Explained(Answer):
     why: NotRequired[str]
     waits_for: NotRequired[str]
     next: NotRequired[str]
-    #: It is ready, and yet nobody can start it.
+    #: It is ready, and yet no agent can start it.
     hindered: NotRequired[bool]
     ci: NotRequired[str | None]
+    #: What you can do about it with these tools; empty if nothing.
+    hint: NotRequired[str]
 
 
-class Held(Answer):
+class LaneAnswer(ToolAnswer):
     """Who has a lane, and who waits for it."""
 
     lane: NotRequired[str]
     free: NotRequired[bool]
-    holder: NotRequired[Holder | None]
+    holder: NotRequired[HolderAnswer | None]
     waiting: NotRequired[int]
     #: The first items of the line.
     line: NotRequired[list[int]]
 
 
-class Task(TypedDict):
+class TaskAnswer(TypedDict):
     """A task of a plan."""
 
     key: str
@@ -217,7 +227,7 @@ class Task(TypedDict):
     after: list[str]
 
 
-class Completion(TypedDict):
+class CompletionAnswer(TypedDict):
     """A task that ended, which the editor has to answer."""
 
     n: int
@@ -229,7 +239,7 @@ class Completion(TypedDict):
     is_cut: bool
 
 
-class PlanStatus(Answer):
+class PlanAnswer(ToolAnswer):
     """A plan, its tasks, and what its editor owes."""
 
     plan: NotRequired[int]
@@ -240,17 +250,17 @@ class PlanStatus(Answer):
     paused: NotRequired[bool]
     #: How many tasks have each status.
     counts: NotRequired[dict[str, int]]
-    tasks: NotRequired[list[Task]]
+    tasks: NotRequired[list[TaskAnswer]]
     #: How many tasks are not in `tasks`.
     left_off: NotRequired[int]
     #: No task is claimed until the editor has answered, or until this time.
     editing_until: NotRequired[str | None]
     #: For the editor's own run: the tasks that ended, and the number that its edit passes back.
-    completions: NotRequired[list[Completion]]
+    completions: NotRequired[list[CompletionAnswer]]
     through: NotRequired[int | None]
 
 
-class Edited(Answer):
+class EditAnswer(ToolAnswer):
     """A plan after your edit."""
 
     plan: NotRequired[int]

@@ -23,7 +23,7 @@ def watch(
     out = call.out
     if not out.json and out.console.is_terminal:
         frame = partial(_frame, out, service, wanted)
-        live.redraw(out.console, frame, every_s, call.absence, warning=call.warning)
+        live.redraw(out.console, frame, every_s, call.outage, warning=call.warning)
         return
     before: object = None
     while True:

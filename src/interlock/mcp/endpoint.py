@@ -1,8 +1,8 @@
 """The tools at `/mcp` of a server: streamable HTTP without sessions, for bearers of tokens.
 
-Every request stands for itself, so that any server of a store may answer it. Clients of older revisions may
-shake hands: they get no session, and need none. The server around it decides who asks and what that one may
-do, as it does for the API.
+Requests are independent, so that any server of a store may answer them. Clients of older revisions may send
+a handshake; they get no session and need none. The surrounding server authenticates tokens and decides the
+permissions of each, as it does for the API.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interlock.core.errors import InvalidInput
 from interlock.core.scopes import Scope as What
-from interlock.mcp.protocol import Defect, hear_of_defects, server
-from interlock.mcp.tools import Caller, Defaults, Tools
+from interlock.mcp.protocol import Defect, report_defects, server
+from interlock.mcp.tools import Defaults, ToolCaller, Tools
 
 PATH = "/mcp"
-#: As of the API.
+#: The same limit as for the API.
 BODY_MAX_BYTES = 16 << 20
-#: What a token must be for. A token is a row of a store, so all servers of that store are one resource, by
-#: whatever address they are reached.
+#: The resource of a token. A token is a row of a store, so all servers of that store are one resource, at
+#: any address.
 RESOURCE = f"http://interlock.invalid{PATH}"
 _CLAIM = "bearer"
 
 
-class Bearer(Protocol):
-    """Somebody with a token."""
+class TokenBearer(Protocol):
+    """The owner of a token."""
 
     @property
     def token(self) -> str: ...
@@ -56,36 +56,36 @@ class Bearer(Protocol):
     def scope(self) -> What: ...
 
 
-B = TypeVar("B", bound=Bearer)
+B = TypeVar("B", bound=TokenBearer)
 
 
-class House(Protocol[B]):
-    """The server around it."""
+class McpHost(Protocol[B]):
+    """The surrounding server."""
 
     async def identify(self, request: Request, authorization: str | None) -> B:
-        """Who asks; `NoToken` if nobody may."""
+        """The token's bearer; raises `NoToken` if the token is missing or invalid."""
 
     async def body(self, request: Request) -> bytes:
-        """What a request has sent, within the limits of the API."""
+        """The body of a request, within the limits of the API."""
 
     async def parsed(self, body: bytes, use: Callable[[Any], Any]) -> Any:
-        """What is made of the JSON of a body; `InvalidInput` if it is not valid."""
+        """The value that `use` makes of the JSON of a body; raises `InvalidInput` if it is invalid."""
 
     async def call(self, bearer: B, name: str, given: dict[str, Any]) -> Any:
-        """Carry out a use case, as far as its scope allows it."""
+        """Run an operation, if the bearer's scope allows it."""
 
 
-class Door(Generic[B]):
+class McpEndpoint(Generic[B]):
     """The application at `/mcp`."""
 
-    def __init__(self, house: House[B], defaults: Defaults, defect: Defect) -> None:
-        hear_of_defects(defect)
-        self._house, self._defaults = house, defaults
+    def __init__(self, host: McpHost[B], defaults: Defaults, defect: Defect) -> None:
+        report_defects(defect)
+        self._host, self._defaults = host, defaults
         self._manager = StreamableHTTPSessionManager(
             app=server(self._tools, defect), stateless=True, max_request_body_size=BODY_MAX_BYTES
         )
         self._inner = StreamableHTTPASGIApp(self._manager)
-        #: The request in hand, for the verifier.
+        #: The current request, for the verifier.
         self._request: ContextVar[Request] = ContextVar("request")
         self._required = RequireAuthMiddleware(self._with_body, required_scopes=[])
         self._app: ASGIApp = AuthenticationMiddleware(
@@ -95,25 +95,25 @@ class Door(Generic[B]):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        if (answer := _turned_away(request)) is not None:
+        if (answer := _refused(request)) is not None:
             await answer(scope, receive, send)
             return
         self._request.set(request)
         await self._app(scope, receive, send)
 
     async def _known(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Whoever comes without a token hears it in the words of the API."""
+        """Refuse a request without a token, with the same problem as the API."""
         if not isinstance(scope.get("user"), AuthenticatedUser):
             request = self._request.get()
-            await self._house.identify(request, request.headers.get("authorization"))
+            await self._host.identify(request, request.headers.get("authorization"))
         await self._required(scope, receive, send)
 
     async def _with_body(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Whoever has a token may send a body; it is taken in before the protocol looks at it."""
-        body: bytes | None = await self._house.body(Request(scope, receive))
+        """Read and check the body before the protocol parses it. The request has a valid token."""
+        body: bytes | None = await self._host.body(Request(scope, receive))
         try:
-            await self._house.parsed(body or b"", lambda _: None)
-        except InvalidInput as error:  # the protocol itself takes the last of two values with one key
+            await self._host.parsed(body or b"", lambda _: None)
+        except InvalidInput as error:  # the protocol itself would accept duplicate keys and use the last
             await _no_json(str(error))(scope, receive, send)
             return
 
@@ -128,13 +128,13 @@ class Door(Generic[B]):
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """It serves while this is open."""
+        """Serve while this context is open."""
         async with self._manager.run():
             yield
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Who has this token; `NoToken` if it is not one of the server's store."""
-        bearer = await self._house.identify(self._request.get(), f"Bearer {token}")
+        """The owner of this token; raises `NoToken` if it is not in the server's store."""
+        bearer = await self._host.identify(self._request.get(), f"Bearer {token}")
         return AccessToken(
             token=token,
             client_id=bearer.token,
@@ -144,17 +144,19 @@ class Door(Generic[B]):
         )
 
     def _tools(self) -> Tools:
-        """The tools for whoever asks now."""
+        """The tools for the current request's caller."""
         access = get_access_token()
-        assert access is not None and access.claims is not None, "nobody comes in without a token"
+        assert access is not None and access.claims is not None, (
+            "a request without a token was refused before"
+        )
         bearer: B = access.claims[_CLAIM]
         agent = bearer.scope.agent
-        caller = Caller(
+        caller = ToolCaller(
             agent=agent,
             by=agent or bearer.name,
             traceparent=self._request.get().headers.get("traceparent"),
         )
-        return Tools(partial(self._house.call, bearer), caller, self._defaults)
+        return Tools(partial(self._host.call, bearer), caller, self._defaults)
 
 
 def _no_json(said: str) -> Response:
@@ -163,13 +165,13 @@ def _no_json(said: str) -> Response:
     return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, 400)
 
 
-def _turned_away(request: Request) -> Response | None:
-    """Whom it lets in under no circumstances. The server around it has looked at the host."""
-    if request.method != "POST":  # there are no sessions to listen to or to end
+def _refused(request: Request) -> Response | None:
+    """Refuse other methods, and pages of other origins. The server has already checked `Host`."""
+    if request.method != "POST":  # without sessions, there is no stream to open and nothing to delete
         return PlainTextResponse("Send POST: there are no sessions here.\n", 405, {"Allow": "POST"})
     origin = request.headers.get("origin")
     if origin is not None and _host(origin) != _host(f"//{request.headers.get('host', '')}"):
-        return PlainTextResponse("Pages of other hosts may not ask here.\n", 403)
+        return PlainTextResponse("Pages of other hosts may not send requests here.\n", 403)
     return None
 
 
