@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from interlock.store.postgres.database import Database
-from interlock.testing.postgres import (
+from tests.postgres_server import (
     PostgresFailed,
     PostgresMissing,
     PostgresServer,

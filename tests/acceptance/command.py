@@ -49,7 +49,7 @@ class Answer:
         assert self.code != 0
         assert set(self.json) == {"error"}
         error: dict[str, str] = self.json["error"]
-        assert set(error) - {"reasons"} == {"code", "message", "hint"}
+        assert set(error) - {"reasons"} == {"code", "message", "hint", "cures"}
         assert error["message"].endswith((".", "?"))
         assert "\n" not in error["message"]
         assert error["hint"]

@@ -67,7 +67,7 @@ def test_nobody_is_called_none(il: Command, command: list[str]):
     il.ok("add", "a")
     refused = il("--json", *command)
     assert refused.code == 2
-    assert "can be called none" in refused.error["message"]
+    assert "name none is reserved" in refused.error["message"]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_an_agent_and_a_pool_that_nobody_uses_are_removed(any_il: Command):
     il.ok("pools", "set", "gpu", "--max", 1)
     il.ok("agents", "set", "codr", "--pool", "gpu")
     held = il("--json", "pools", "remove", "gpu")
-    assert (held.code, held.error["message"]) == (4, "The pool gpu is in use: codr shares it.")
+    assert (held.code, held.error["message"]) == (4, "Pool gpu is in use: codr shares it.")
     assert il.ok("agents", "remove", "CODR") == {"removed": "codr"}
     assert il.ok("agents") == {"agents": []}
     assert il.ok("pools", "remove", "GPU") == {"removed": "gpu"}
@@ -123,7 +123,7 @@ def test_an_agent_in_use_stays(any_il: Command):
     il.ok("add", "a")
     run = il.claim("coder")["run"]
     held = il("--json", "agents", "remove", "coder")
-    assert (held.code, held.error["message"]) == (4, "The agent coder is in use: item 1 is in_progress.")
+    assert (held.code, held.error["message"]) == (4, "Agent coder is in use: item 1 is in_progress.")
     il.ok("done", run)
     il.ok("add", "b", "--agent", "coder", "--run-at", "+1h")
     assert "item 2 is waiting" in il("--json", "agents", "remove", "coder").error["message"]
@@ -131,11 +131,11 @@ def test_an_agent_in_use_stays(any_il: Command):
     il.ok("agents", "set", "ed")
     plan = {"name": "p", "editor": "ed", "tasks": [{"key": "k", "title": "k"}]}
     il.ok("plan", "create", "-", stdin=json.dumps(plan))
-    assert "edits a plan" in il("--json", "agents", "remove", "ed").error["message"]
+    assert "edits an unfinished plan" in il("--json", "agents", "remove", "ed").error["message"]
     assert il("agents", "remove", "coder").out == "The agent coder is removed; its history stays.\n"
     unknown = il("--json", "agents", "remove", "edd").error
     assert (unknown["code"], unknown["hint"]) == (
         "not_found",
-        "Did you mean ed? `interlock agents` lists all.",
+        "Did you mean ed? `interlock agents` lists all agents.",
     )
     assert il("--json", "pools", "remove", "gpu").error["code"] == "not_found"

@@ -60,7 +60,7 @@ def test_it_says_what_it_asks_and_who_answers(il: Command):
     il.ok("add", "some work", "--lane", "branch:main")
     run = il.ok("next", "--agent", "coder")["leases"][0]["run"]
     alone = il("ask", run)
-    assert (alone.code, alone.err.splitlines()[0]) == (2, "There is no question.")
+    assert (alone.code, alone.err.splitlines()[0]) == (2, "QUESTION is missing.")
     assert il("ask", run, "too", "many").code == 2
     asked = il("ask", run, "Which branch?").out
     assert asked.startswith("Item 1 asks: Which branch?\n")

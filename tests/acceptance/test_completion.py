@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.completing import OFFERED
+from interlock.cli.completion import OFFERED
 from tests.acceptance.command import PROGRAM, Command, CommandHere, interrupt
 from tests.patience import PATIENCE_S
 

@@ -10,8 +10,8 @@ import interlock
 from interlock import settings
 from interlock.core.errors import InvalidInput
 from interlock.core.model import NewItem
-from interlock.remote.writing import item_document
-from interlock.service.intake import new_item
+from interlock.remote.requests import item_document
+from interlock.service.item_fields import new_item
 from tests.acceptance.command import Command
 from tests.http.up import Up
 
@@ -70,9 +70,9 @@ def test_a_client_leaves_the_policy_to_its_server() -> None:
 def test_add_says_why_an_arrival_did_not_coalesce_or_supersede(chosen: Command) -> None:
     chosen.ok("add", "first", "--lane", "issue:a#1", "--agent", "coder")
     said = chosen("add", "second", "--lane", "issue:a#1", "--agent", "critic").out
-    assert "coalesce: nothing of critic is on the lane that takes messages, so the item waits" in said
+    assert "coalesce: no item of critic on this lane takes messages, so the new item waits" in said
     said = chosen("add", "third", "--lane", "issue:a#1", "--agent", "boss", "--policy", "supersede").out
-    assert "supersede: no item of boss with this policy is on the lane, so nothing is replaced" in said
+    assert "supersede: no item of boss on this lane has this policy, so none is replaced" in said
 
 
 def test_add_says_why_latest_leaves_a_run_alone(chosen: Command) -> None:
@@ -82,7 +82,7 @@ def test_add_says_why_latest_leaves_a_run_alone(chosen: Command) -> None:
             assert answer["policy_why"] is None
             chosen.claim("coder")
     assert answer["policy_why"] == (
-        "latest: item 1 is running, and only items that have not started are replaced"
+        "latest: item 1 is running; only items that have not started are replaced"
     )
 
 
@@ -98,14 +98,14 @@ def test_the_defaults_of_a_server_hold_for_its_clients(
         assert client.ok("add", "first", *to_coder)["decision"] == "admitted"
         assert client.ok("add", "again", *to_coder)["decision"] == "coalesced"
         said = client("add", "other", "--lane", "issue:a#1", "--agent", "critic").out
-        assert "policy   coalesce: nothing of critic is on the lane that takes messages" in said
+        assert "policy   coalesce: no item of critic on this lane takes messages" in said
         monkeypatch.chdir(client.directory)
         monkeypatch.setenv("INTERLOCK_TOKEN", up.token)
         with interlock.connect(up.url) as il:
             answer = il.add("python", lane="issue:a#1", agent="third")
         assert (answer.decision, answer.policy_why) == (
             "queued",
-            "coalesce: nothing of third is on the lane that takes messages, so the item waits",
+            "coalesce: no item of third on this lane takes messages, so the new item waits",
         )
     finally:
         up.end()
@@ -115,7 +115,7 @@ def test_a_policy_that_does_not_exist_is_refused_with_its_place(il: Command) -> 
     (il.directory / "interlock.toml").write_text('[policies.lanes]\n"issue:" = "first"\n')
     answer = il("add", "some work")
     assert answer.code == 2
-    assert "The policy 'first' in [policies.lanes]" in answer.err
+    assert "Unknown policy 'first' in [policies.lanes]" in answer.err
     (il.directory / "interlock.toml").write_text('[policies.labels]\nbug = "queue"\n')
     assert "[policies.labels]" in il("add", "some work").err
 

@@ -26,14 +26,14 @@ def test_what_cannot_be_edited_is_refused_in_words(il: Command):
     il.ok("add", "work")
     nothing = il("--json", "edit", 1)
     assert (nothing.code, nothing.error["code"]) == (2, "invalid_input")
-    assert "nothing to change" in nothing.error["message"]
+    assert "changes nothing" in nothing.error["message"]
     assert il("--json", "edit", 1, "--priority", "high").code == 2
     assert il("--json", "edit", 1, "--agent", "").code == 2
     assert il("--json", "edit", 7, "--priority", 1).code == 1
     il.ok("next", "--agent", "coder")
     refused = il("--json", "edit", 1, "--priority", 1)
     assert (refused.code, refused.error["code"]) == (1, "edit_refused")
-    assert "worked on by coder" in refused.error["message"]
+    assert "of coder) and can no longer be edited" in refused.error["message"]
     assert "interlock msg 1" in refused.error["hint"]
 
 

@@ -61,9 +61,9 @@ def test_a_handle_that_no_run_has_is_5_alone_and_what_is_no_handle_is_2_for_all(
     for verb in ("renew", "release", "fail", "done", "inbox", "show", "why"):
         said = any_il(verb, foreign)
         assert (said.code, said.out) == (5, "")
-        assert said.err.startswith("This store knows no run 7 with this handle; nothing was changed.")
-        assert "one wrong character is enough" in said.err
-        assert "INTERLOCK_URL" in said.err
+        assert said.err.startswith("There is no run 7 with this handle in this store; nothing was changed.")
+        assert "Check the handle for typing errors" in said.err
+        assert "or is another one" in said.err
     answer = any_il("--json", "done", run, "7.1")
     assert (answer.code, answer.error["code"]) == (2, "unknown_run")
     assert any_il.ok("done", run)["runs"][0]["status"] == "succeeded"
@@ -112,7 +112,7 @@ def test_a_repository_that_is_not_clear_is_2_everywhere(tmp_path: Path, command:
     il.ok("add", "a")
     answer = il("--json", *command.split())
     assert (answer.code, answer.error["code"]) == (2, "invalid_input")
-    assert answer.error["hint"] == "Name it with --repo OWNER/NAME."
+    assert answer.error["hint"].endswith(" OWNER/NAME.")
 
 
 def test_handles_come_from_the_environment_when_none_is_given(il: Command):

@@ -34,7 +34,7 @@ def test_an_arrival_on_a_shut_lane_says_what_it_waits_for(il: Command) -> None:
     waits = f"waits: issue #124 is not the active one of series RFC-093 ({turn})"
     flat = " ".join(said.split())
     assert f"queued Item 3 {waits}." in flat
-    assert "next it may start when #123 has left the series" in flat
+    assert "next it can start when #123 has left the series" in flat
     assert waits in il("why", "3").out
     answer = il.ok("add", "More", "--lane", LANE)
     assert (answer["decision"], answer["reason"]) == ("queued", "series_queued")

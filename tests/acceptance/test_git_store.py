@@ -58,6 +58,16 @@ def test_commands_that_need_a_database_exit_2_and_name_one(il: Command):
         assert "postgresql://" in answer.error["hint"]
 
 
+def test_an_end_takes_no_next_item_in_git(il: Command, bare_repository: Path, tmp_path: Path):
+    lanes = GitLanes(bare_repository.as_uri(), tmp_path / "other")
+    item = lanes.add([NewItem(title="work", lane=LANE)])[0].arrival
+    (lease,) = lanes.next("coder", item=item)
+    answer = il("--json", "done", lease.run, "--next")
+    assert answer.code == 2, answer
+    assert "`done` with `next`" in answer.error["message"]
+    assert il("--json", "done", lease.run).code == 0
+
+
 def test_modes_are_set_and_listed_in_git(il: Command):
     assert il("lanes", "mode", "observe", "--prefix", "deploy:").code == 0
     assert il.ok("lanes", "mode")["modes"] == [{"scope": "lane", "value": "deploy:", "mode": "observe"}]
@@ -83,8 +93,8 @@ def test_a_store_in_git_lets_an_item_wait_at_a_wall_but_no_agent(il: Command):
     script = f"{release} --whole-agent; echo $?; {release}; echo $?"
     answer = il("hold", LANE, "--agent", "ann", "--", "sh", "-c", script, sys.executable)
     assert [line for line in answer.out.splitlines() if line.isdigit()] == ["2", "0"], answer
-    assert "knows no agents" in answer.err
-    assert "item alone waits" in answer.err
+    assert "has no agents" in answer.err
+    assert "only the item waits" in answer.err
 
 
 @pytest.mark.parametrize("url", ["git+file://relative/path", "git+https://", "git+file:///", "git+ssh://"])

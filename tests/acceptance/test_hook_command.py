@@ -205,7 +205,7 @@ def test_install_warns_if_interlock_is_not_on_the_path(here: Command):
     nowhere = {"PATH": str(here.directory)}
     answer = here("hook", "install", env=nowhere)
     assert (answer.code, answer.err.count("\n")) == (0, 2)
-    assert "it is not on the PATH here" in answer.err
+    assert "which is not on the PATH here" in answer.err
     assert str(here.directory) not in settings(here).read_text()
     assert not here("--json", "hook", "install", env=nowhere).json["on_path"]
     program = here.directory / "interlock"

@@ -4,7 +4,7 @@ from typing import Any
 
 from interlock.core.record import Record
 from interlock.service import contract
-from interlock.service.itemview import ItemView
+from interlock.service.item_view import ItemView
 from interlock.store.migrate import migrations
 from tests.acceptance.command import Command
 
@@ -30,6 +30,23 @@ def test_add_answers_decision_reason_item_holder_and_position(any_il: Command):
     assert not second["holder"]["cancel_requested"]
     assert (second["holder"]["run"], second["holder"]["agent"]) == (lease["fence"], "coder")
     assert second["holder"]["expires_at"].endswith("Z")
+
+
+def test_done_has_leases_only_where_the_next_item_is_asked_for(any_il: Command):
+    for title in ("First", "Second", "Third"):
+        any_il.ok("add", title, "--lane", "issue:acme/app#1")
+    done = any_il.ok("done", any_il.claim()["run"], "--next", "--lease", "5m")
+    assert done.keys() == {"runs", "leases"}
+    (lease,) = done["leases"]
+    assert (lease["item"]["title"], lease["item"]["run_agent"], lease["lease_s"]) == ("Second", "coder", 300)
+    done = any_il.ok("done", lease["run"])
+    assert done.keys() == {"runs"}
+    lease = any_il.claim()
+    done = any_il("--json", "done", lease["run"], "--next")
+    assert (done.code, done.json["leases"]) == (0, []), "no work is no error: the run is done"
+    again = any_il("--json", "done", lease["run"], "--next")
+    assert (again.code, again.json["leases"]) == (5, [])
+    assert any_il("--json", "done", lease["run"], "--lease", "5m").code == 2
 
 
 def test_superseding_a_running_owner_says_until_when_that_may_take(any_il: Command):

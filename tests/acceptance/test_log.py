@@ -39,7 +39,7 @@ def test_a_log_is_followed_until_the_run_is_over(il: Command, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("run", "word"), [("7", "no log of run 7 on this host"), ("x", "run"), ("", "There is no run")]
+    ("run", "word"), [("7", "no log of run 7 on this host"), ("x", "run"), ("", "RUN is missing")]
 )
 def test_what_is_no_run_here_is_said(il: Command, run: str, word: str):
     answer = il("--json", "log", *([run] if run else []))

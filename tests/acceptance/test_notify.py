@@ -9,7 +9,7 @@ import pytest
 
 from interlock.notify.notifier import run_command
 from interlock.service.contract import EventView, NoticeView
-from interlock.service.itemview import moment
+from interlock.service.item_view import moment
 from tests.acceptance.command import Command
 from tests.acceptance.test_trust import Stranger
 

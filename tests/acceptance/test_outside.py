@@ -52,7 +52,7 @@ def test_a_block_needs_a_blocker_a_reason_and_something_to_block(il: Command) ->
     for line, said in (
         (("block", LANE, "--reason", "first"), "--by is missing."),
         (("block", LANE, "--by", "#3"), "--reason is missing."),
-        (("block", "--by", "#3", "--reason", "first"), "There is nothing to block."),
+        (("block", "--by", "#3", "--reason", "first"), "No lane or item was given."),
     ):
         refused = il("--json", *line)
         assert (refused.code, refused.error["message"]) == (2, said)

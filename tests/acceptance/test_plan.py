@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from interlock.core.record import Record
-from interlock.service import planview
+from interlock.service import plan_view
 from tests.acceptance.command import Command, CommandHere, interrupt
 from tests.acceptance.test_human_output import on_terminal
 from tests.patience import PATIENCE_S
@@ -72,10 +72,10 @@ def statuses(il: Command, plan: int) -> dict[str, str]:
 class TestCreate:
     def test_a_plan_answers_with_its_id_and_revision_and_its_tasks_can_be_claimed(self, any_here: Command):
         made = create(any_here)
-        assert set(made) == keys(planview.PlanView)
+        assert set(made) == keys(plan_view.PlanView)
         assert (made["id"], made["revision"], made["status"]) == (1, 1, "running")
-        assert {frozenset(task) for task in made["tasks"]} == {frozenset(keys(planview.TaskView))}
-        assert {frozenset(edge) for edge in made["edges"]} == {frozenset(keys(planview.EdgeView))}
+        assert {frozenset(task) for task in made["tasks"]} == {frozenset(keys(plan_view.TaskView))}
+        assert {frozenset(edge) for edge in made["edges"]} == {frozenset(keys(plan_view.EdgeView))}
         for key in ("build", "test", "ship"):
             lease = any_here.claim()
             assert lease["item"]["title"] in (key, "Build the app")
@@ -191,7 +191,7 @@ class TestLook:
         edit = {"operations": [{"op": "update_task", "key": "ship", "priority": 9}]}
         here.ok("plan", "edit", 1, "--base", 1, "--reason", "it is urgent", "-", stdin=json.dumps(edit))
         first, second = here.ok("plan", "history", 1)["revisions"]
-        assert set(first) == keys(planview.RevisionView)
+        assert set(first) == keys(plan_view.RevisionView)
         assert (second["revision"], second["base"], second["by"], second["why"]) == (
             2,
             1,
@@ -219,7 +219,7 @@ class TestLook:
         create(any_here)
         any_here.ok("done", any_here.claim()["run"])
         figures = any_here.ok("plan", "stats", 1)
-        assert set(figures) == keys(planview.PlanStatsView)
+        assert set(figures) == keys(plan_view.PlanStatsView)
         assert (figures["critical_path"], figures["depth"], figures["edits_total"]) == (["build"], 3, 0)
         assert figures["total_work_s"] == figures["critical_path_s"] > 0
         assert "critical path" in any_here("plan", "stats", 1).out
@@ -235,7 +235,7 @@ class TestEdit:
     def test_an_operator_edits_while_nobody_else_does(self, any_here: Command):
         create(any_here)
         answer = any_here.ok("plan", "edit", 1, "--base", 1, "-", stdin=REMOVE_MEND)
-        assert set(answer) == keys(planview.EditView)
+        assert set(answer) == keys(plan_view.EditView)
         assert (answer["revision"], answer["removed"]) == (2, ["mend"])
 
     def test_a_graph_as_it_is_written_down_changes_nothing_when_it_is_sent_back(self, here: Command):
@@ -291,7 +291,7 @@ class TestEdit:
         lease = any_here.claim("planner")
         assert lease["item"]["type"] == "plan.edit"
         batch = any_here.ok("plan", "batch", lease["run"])
-        assert set(batch) == keys(planview.BatchView)
+        assert set(batch) == keys(plan_view.BatchView)
         assert [(c["key"], c["status"], c["result"]) for c in batch["completions"]] == [
             ("build", "completed", {"ok": True})
         ]
@@ -309,7 +309,7 @@ class TestEdit:
         create(here, editor="planner")
         here.ok("done", here.claim()["run"])
         claimed = here("next", "--agent", "planner").out
-        (run,) = re.findall(r"type +interlock plan batch (\S+)", claimed)
+        (run,) = re.findall(r"hint +interlock plan batch (\S+)", claimed)
         (answer,) = re.findall(r"Answer: interlock (.+) FILE", here("plan", "batch", run).out)
         here.ok(*answer.split(), "-", stdin=REMOVE_MEND)
         assert here.ok("plan", "show", 1)["cycle"] is None
@@ -365,7 +365,7 @@ class TestOperate:
         assert any_here.ok("plan", "cancel", 1, "--reason", "enough")["status"] == "cancelled"
         assert any_here.ok("plan", "ls") == {"plans": []}
         (listed,) = any_here.ok("plan", "ls", "--all")["plans"]
-        assert set(listed) == keys(planview.PlanSummary)
+        assert set(listed) == keys(plan_view.PlanSummary)
         assert any_here("plan", "cancel", 1).code == 2  # a reason is needed
 
 

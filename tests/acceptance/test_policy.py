@@ -72,8 +72,8 @@ class TestCheck:
         assert answer.code == 1
         assert answer.out.splitlines() == [
             "rule 2 of .github/interlock.toml: unreachable",
-            "  It never decides: rule 1 of .github/interlock.toml fits before it whenever it would.",
-            "  Put it before that one, or remove it.",
+            "  This rule never matches: rule 1 of .github/interlock.toml always matches before it.",
+            "  Move it before that one, or remove it.",
             ".github/interlock.toml: 2 rules, 1 mistake.",
         ]
 
@@ -113,7 +113,7 @@ class TestCheck:
         assert answer.code == 1
         assert answer.out.splitlines()[:2] == [
             ".github/interlock.toml: unreadable",
-            "  Rule 1 of .github/interlock.toml has the event 'issues.exploded', which makes no work.",
+            "  Rule 1 of .github/interlock.toml has the event 'issues.exploded', which creates no work.",
         ]
 
     def test_no_rules(self, here: Command):
@@ -133,9 +133,9 @@ class TestTrying:
         name = payload(here, "labeled.json", action="labeled")
         assert here("policy", "test", name).out.splitlines() == [
             'issues.labeled on acme/App#42 "Login fails" (labeled.json)',
-            "  issues.opened: default: issues decides",
+            "  issues.opened: default: issues matches",
             "    issue_triage for any agent, priority 8, on lane issue:acme/app#42, coalesce",
-            "  issues.labeled bug: rule 2 of .github/interlock.toml decides",
+            "  issues.labeled bug: rule 2 of .github/interlock.toml matches",
             "    fix for coder, priority 8, without a lane, coalesce",
             "    rule 1 of .github/interlock.toml wants the label docs",
         ]
@@ -145,8 +145,8 @@ class TestTrying:
             here, "closed.json", action="closed", issue=issue(state="closed", state_reason="not_planned")
         )
         assert here("policy", "test", closed).out.splitlines()[1:] == [
-            "  It is over (closed_undone): what waits is cancelled, a run in flight is asked to stop.",
-            "  issues.closed: no rule is for it",
+            "  Ends (closed_undone): waiting items are cancelled, running items are asked to stop.",
+            "  issues.closed: no rule matches",
         ]
 
     def test_a_comment_and_one_of_somebody_who_may_not_write(self, here: Command):
@@ -156,14 +156,14 @@ class TestTrying:
         made = json.loads(here("--json", "policy", "test", name).out)["trials"][0]["steps"][0]["makes"]
         assert [(each["agent"], each["reason"]) for each in made] == [("coder", "issue_comment_mentioned")]
         assert here("policy", "test", "--outsider", name).out.splitlines()[1:] == [
-            "  issue_comment.created: alice may not write to the repository"
+            "  issue_comment.created: alice has no write access to the repository"
         ]
 
     def test_an_edited_comment_wakes_nobody(self, here: Command):
         comment = {"id": 5, "user": ALICE, "body": "@coder look", "html_url": ""}
         name = payload(here, "comment.json", action="edited", comment=comment)
         assert here("policy", "test", name).out.splitlines()[1:] == [
-            "  issue_comment.edited: what was edited is only told to whoever runs"
+            "  issue_comment.edited: a remark that was edited wakes no agent"
         ]
 
     def test_a_payload_without_facts_is_not_tried(self, here: Command):
@@ -171,7 +171,7 @@ class TestTrying:
         answer = here("policy", "test", "star.json")
         assert (answer.code, answer.err.splitlines()[0]) == (
             2,
-            "The payload does not show which event it is of.",
+            "The payload does not show its event.",
         )
         out = here("policy", "test", "--event", "star", "star.json").out
         assert out.splitlines()[1].startswith("  Not tried: ")
@@ -184,7 +184,7 @@ class TestTrying:
     def test_what_misses_parts_is_not_tried(self, here: Command):
         name = payload(here, "odd.json", action="opened", issue={"number": 1})
         assert here("policy", "test", name).out.splitlines()[1:] == [
-            "  Not tried: Parts are missing that GitHub sends."
+            "  Not tried: The payload is incomplete."
         ]
 
 

@@ -4,7 +4,7 @@ from tests.acceptance.command import Command
 
 
 def test_a_pool_is_made_shared_and_shown(il: Command):
-    assert "There is no pool" in il("pools").out
+    assert "No pools" in il("pools").out
     assert il.ok("pools", "set", "GPU", "--max", 2) == {"name": "gpu", "max": 2, "running": 0, "agents": []}
     il.ok("agents", "set", "ann", "--pool", "gpu")
     il.ok("agents", "set", "ben", "--pool", "gpu", "--max", 1)
@@ -13,7 +13,7 @@ def test_a_pool_is_made_shared_and_shown(il: Command):
     assert len(il.ok("next", "--agent", "ann", "--limit", 9)["leases"]) == 2
     il.ok("add", "for ben", "--agent", "ben")
     assert il("next", "--agent", "ben").code == 3
-    assert "pool gpu have 2 of 2 runs" in il("why", 5).out
+    assert "has 2 of 2 runs" in il("why", 5).out
     assert il.ok("pools")["pools"][0]["agents"] == ["ann", "ben"]
     assert "pools: gpu 2 of 2" in il("top").out
     assert "gpu" in il("agents").out

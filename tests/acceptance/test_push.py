@@ -176,7 +176,7 @@ def test_a_dirty_or_half_rebased_tree_is_refused_before_anything_is_pushed(
     git(tree, "switch", "--quiet", "-c", "side", "HEAD~1")
     commit(tree, {"a": "2"}, "clash")
     git(tree, "rebase", "main", check=False)
-    assert "A rebase is half done here." in refused(il, "--run", run, "origin", "main")
+    assert "A rebase is in progress here." in refused(il, "--run", run, "origin", "main")
     git(tree, "rebase", "--abort")
     git(tree, "merge", "--quiet", "main", check=False)
     assert "git merge --abort" in refused(il, "--run", run)
@@ -194,13 +194,13 @@ def test_a_run_of_a_lost_past_pushes_nothing_though_its_number_is_given_out_agai
     assert zombie.rpartition(".")[0] == heir.rpartition(".")[0]
     oid = commit(tree, {"a": "1"}, "mine")
     for arming in ([], ["--arm"]):
-        assert "knows no run 1 with this handle" in refused(il, *arming, "--run", zombie, code=5)
+        assert "no run 1 with this handle" in refused(il, *arming, "--run", zombie, code=5)
     assert il.ok("push", "--run", heir)["commit"] == oid
     # With the store away the fence in git decides alone: it has a hash of the heir's handle.
     commit(tree, {"a": "2"}, "more")
     away = {"INTERLOCK_LANE": LANE, "INTERLOCK_AGENT": "zombie"}
     away |= {"INTERLOCK_URL": "postgresql://127.0.0.1:1/none", "INTERLOCK_BUSY_TIMEOUT_S": "0.1"}
-    assert "Run 1 of heir has armed" in refused(il, "--run", zombie, code=5, env=away)
+    assert "Run 1 of heir armed" in refused(il, "--run", zombie, code=5, env=away)
     assert zombie.rpartition(".")[2] not in git(bare_repository, "log", "--all", "--format=%B")
     assert heir.rpartition(".")[2] not in git(bare_repository, "log", "--all", "--format=%B")
 
@@ -215,8 +215,8 @@ def test_unknown_remotes_branches_and_runs_are_refused(il: Command, run: str, tr
     assert "is not a remote" in refused(il, "--run", run, "a\nb", code=2)
     assert "cannot be the name of a branch" in refused(il, "--run", run, "origin", "a..b", code=2)
     assert "is not a handle" in refused(il, "--run", "seven", code=2)
-    assert "knows no run 1 with this handle" in refused(il, "--run", "1.1.0123456789abcdef", code=5)
-    assert "There is no run to arm." in refused(il, "--arm", code=2)
+    assert "no run 1 with this handle" in refused(il, "--run", "1.1.0123456789abcdef", code=5)
+    assert "--run is missing." in refused(il, "--arm", code=2)
     assert "exclude each other" in refused(il, "--arm", "--install-hook", code=2)
 
 
@@ -321,7 +321,7 @@ def test_the_hook_checks_the_fence_if_the_store_is_gone(
     commit(tree, {"a": "1"}, "dead")
     answer = plain_push(tree, il, run)
     assert answer.returncode != 0
-    assert "Run 2 of heir has armed" in answer.stderr
+    assert "Run 2 of heir armed" in answer.stderr
     assert log(bare_repository) == ["first"]
 
 

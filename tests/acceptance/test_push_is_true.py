@@ -287,7 +287,7 @@ def _program(path: Path, script: str) -> str:
 def test_an_askpass_program_that_waits_for_a_person_is_ended(
     il: Command, run: str, tmp_path: Path, locked: str
 ) -> None:
-    """Taken out: `unattended._limited`; then the command waits as long as the askpass program."""
+    """Taken out: `prompts._limited`; then the command waits as long as the askpass program."""
     asked = tmp_path / "asked"
     asks = _program(tmp_path / "window", f"echo $$ >> {asked}\nsleep 600 & wait")
     said = refused(il, locked, BRANCH, "--run", run, env={"GIT_ASKPASS": asks})
@@ -372,9 +372,9 @@ def test_a_server_with_another_object_format_is_named_at_once(
         git(tmp_path, "init", "--quiet", "--object-format=sha256", str(first))
         commit(first, {}, "first")
         git(first, "push", "--quiet", str(other), f"HEAD:{BRANCH}")
-    assert "by another hash than this repository, which uses sha1" in refused(
+    assert "another object format than this repository, which uses sha1" in refused(
         il, str(other), BRANCH, "--run", run
     )
     held = Command(tree, url=f"git+{other.as_uri()}")("--json", "hold", LANE, "--", "true")
     assert held.code == 1
-    assert "by another hash" in held.error["message"]
+    assert "another object format" in held.error["message"]

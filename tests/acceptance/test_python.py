@@ -89,7 +89,7 @@ def test_every_field_can_be_given(il: Interlock):
 
 def test_a_field_that_does_not_exist_is_refused_and_the_known_ones_are_named(il: Interlock):
     misspelt: dict[str, Any] = {"prority": 5}
-    with pytest.raises(InvalidInput, match="'prority' does not exist") as refused:
+    with pytest.raises(InvalidInput, match="Unknown field 'prority'") as refused:
         il.add("Typo", **misspelt)
     assert "priority" in refused.value.hint
 
@@ -98,19 +98,19 @@ def test_the_types_of_the_arguments_name_every_field_there_is(il: Interlock):
     unknown: dict[str, Any] = {"no such field": 1}
     with pytest.raises(InvalidInput) as refused:
         il.add("x", **unknown)
-    known = refused.value.hint.removeprefix("Known are ").removesuffix(".").split(", ")
+    known = refused.value.hint.removeprefix("Use one of ").removesuffix(".").split(", ")
     assert set(known) == {"title", *get_type_hints(ItemFields)}
 
 
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"payload": {"when": datetime(2027, 1, 1, tzinfo=UTC)}}, "cannot be written as JSON"),
+        ({"payload": {"when": datetime(2027, 1, 1, tzinfo=UTC)}}, "cannot be serialized as JSON"),
         ({"payload": [1]}, "not a JSON object"),
-        ({"policy": "first"}, "does not exist"),
+        ({"policy": "first"}, "cannot be 'first'"),
         ({"priority": 1.5}, "not a whole number"),
-        ({"labels": [1]}, "not a list of texts"),
-        ({"run_at": 5}, "not a text"),
+        ({"labels": [1]}, "not a list of strings"),
+        ({"run_at": 5}, "not a string"),
         ({"run_at": datetime(1969, 7, 20, tzinfo=UTC)}, "between 1970 and 9999"),
     ],
     ids=str,
@@ -217,3 +217,42 @@ def test_a_loss_that_the_block_has_not_heard_of_is_raised_when_it_ends(il: Inter
     claimed = il.next("ada", renew=False)
     with pytest.raises(LeaseLost), claimed:
         il.service.take_back(1, why="mine")
+
+
+def test_a_run_ends_and_the_next_item_has_a_block_of_its_own(any_connection: Interlock):
+    with any_connection as il:
+        for title in ("first", "second", "third"):
+            il.add(title, lane="issue:acme/app#1", type="review")
+        il.add("other", type="task")
+        titles, fences = [], []
+        claimed = il.next("coder", types=["review"], lease_s=120)
+        while claimed:
+            with claimed as lease:
+                assert lease is not None
+                assert not lease.lost
+                titles.append(lease.item.title)
+                fences.append(lease.fence)
+                claimed = lease.done_and_next({"title": lease.item.title})
+                assert lease.ended
+        assert titles == ["first", "second", "third"], "it claims as the lease was claimed"
+        assert fences == sorted(set(fences))
+        assert il.show(1).runs[0].result == {"title": "first"}
+
+
+def test_nothing_is_claimed_with_an_end_that_is_refused(il: Interlock):
+    il.add("first")
+    il.add("second")
+    with il.next("coder") as lease:
+        assert lease is not None
+        il.cancel(lease.item.id, why="over", force=True)
+        with pytest.raises(LeaseLost):
+            lease.done_and_next()
+    assert il.show(2).item.status == "pending"
+
+
+def test_a_hold_has_no_next_item(il: Interlock):
+    with il.hold("deploy:production", agent="coder") as lease:
+        assert lease is not None
+        with pytest.raises(InvalidInput, match="hold"):
+            lease.done_and_next()
+        assert not lease.ended

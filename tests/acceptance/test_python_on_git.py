@@ -83,7 +83,7 @@ def test_a_hold_says_what_the_gate_of_its_lane_waits_for(il: Interlock):
         il.service.end_external(active.item.id, active.fence, "done", why="merged")
 
 
-#: Use cases of a database, with arguments that fit.
+#: Operations of a database, with arguments that fit.
 ELSEWHERE: dict[str, tuple[Any, ...]] = {
     "ls": (),
     "show": (1,),
@@ -94,13 +94,13 @@ ELSEWHERE: dict[str, tuple[Any, ...]] = {
 
 def test_what_it_cannot_do_names_a_store_that_can(il: Interlock):
     for name, args in ELSEWHERE.items():
-        with pytest.raises(InvalidInput, match=r"^The git store cannot do `\w+`; a database can.") as refused:
+        with pytest.raises(InvalidInput, match=r"^The git store does not support `\w+`\.") as refused:
             getattr(il, name)(*args)
         assert "postgresql://" in refused.value.hint
     il.add("Work", lane=LANE, agent="coder")
     with il.next("coder") as lease:
         assert lease is not None
-        with pytest.raises(InvalidInput, match="cannot do `ask`"):
+        with pytest.raises(InvalidInput, match="does not support `ask`"):
             lease.ask("Which one?")
         lease.done()
     with pytest.raises(InvalidInput, match="store in git takes items of one lane"):
@@ -108,5 +108,5 @@ def test_what_it_cannot_do_names_a_store_that_can(il: Interlock):
     with pytest.raises(AttributeError):
         il.service.no_such_thing  # type: ignore[attr-defined]  # noqa: B018
     assert hasattr(Service, "create_plan")
-    with pytest.raises(InvalidInput, match="cannot do `create_plan`"):
+    with pytest.raises(InvalidInput, match="does not support `create_plan`"):
         il.service.create_plan("work", {})  # type: ignore[arg-type]

@@ -34,7 +34,7 @@ def test_a_message_says_why_it_came_and_where_it_was_written(any_il: Command):
     refused = any_il("msg", str(item), "look", "--source-url", "here and there")
     assert (refused.code, refused.err) == (
         2,
-        "'here and there' is not a url.\nUse https://… or http://…, without spaces.\n",
+        "'here and there' is not a URL.\nUse https://… or http://…, without spaces.\n",
     )
 
 

@@ -20,30 +20,31 @@ def test_an_option_out_of_range_is_named_by_its_spelling(il: Command) -> None:
     for args in (("top", "--every", "0"), ("sweep", "--every", "0"), ("work", "--agent", "a", "--max", "0")):
         said = il(*args, *(["--", "true"] if args[0] == "work" else [])).err
         assert said.startswith(f"{args[-2]} 0 is out of range.\nUse "), said
-    assert il("top", "--every", "x").err.startswith("--every 'x' is not a span of time.")
+    assert il("top", "--every", "x").err.startswith("--every 'x' is not a duration.")
 
 
 @pytest.mark.parametrize(
     ("args", "said"),
     [
         (("add", "a", "--run-at", "yesterday"), "--run-at 'yesterday' is not a time."),
-        (("add", "a", "--claim-within", "x"), "--claim-within 'x' is not a span of time."),
+        (("add", "a", "--claim-within", "x"), "--claim-within 'x' is not a duration."),
         (("add", "a", "--policy", "fifo"), "--policy cannot be 'fifo'."),
         (("edit", 1, "--run-at", "yesterday"), "--run-at 'yesterday' is not a time."),
-        (("edit", 1), "There is nothing to change."),
+        (("edit", 1), "The edit changes nothing."),
         (("events", "--after", "x"), "--after 'x' is not a whole number."),
         (("pools", "set", "gpu", "--max", "none"), "--max 'none' is not a whole number."),
-        (("prune", "--older-than", "x"), "--older-than 'x' is not a span of time."),
+        (("prune", "--older-than", "x"), "--older-than 'x' is not a duration."),
         (("ls", "--limit", "0"), "--limit 0 is out of range."),
-        (("add", "--batch", "-"), "Line 1: run_at 'yesterday' is not a time."),
+        (("add", "--batch", "-"), "Line 1: `run_at` 'yesterday' is not a time."),
         (("add", "Fix", "it"), "interlock add does not take 'it'."),
         (("add", "a", "--agent", ""), "--agent is empty."),
+        (("pause", "--project", "x"), "There is no option --project."),
         (("add", "a", "--typ", "x"), "There is no option --typ. Did you mean --type?"),
         (("next",), "--agent is missing."),
         (("cancel", 1), "--reason is missing."),
         (("cancel", 1, "--reason", " "), "--reason is missing."),
         (("edit", 1, "--lane", "a:1"), "An item cannot change its lane."),
-        (("ls", "--stat", "x"), "There is no option --stat. Did you mean --agent, --status, --watch?"),
+        (("ls", "--stat", "x"), "There is no option --stat. Did you mean --status?"),
         (("msg",), "ITEM is missing."),
         (("ls", "--limit"), "--limit needs a value."),
         (("ls", "--status", "done"), "--status cannot be 'done'."),
@@ -101,7 +102,7 @@ def test_a_wall_that_is_cut_says_so(il: Command) -> None:
         il.ok("add", "a")
         released = il("release", il.claim()["run"], *more)
         assert "due in 7 d" in released.out
-        assert released.err.startswith("No wall lasts longer than 7 days: it was cut to that.")
+        assert released.err.startswith("The wait was cut to 7 days.")
     il.ok("add", "a")
     assert il("release", il.claim()["run"], "--for", "6d").err == ""
     il.ok("add", "a")
@@ -121,8 +122,8 @@ def test_a_text_that_is_too_large_is_not_measured_by_where_the_reading_stopped(i
     [
         ('lease_s = "long"', "lease_s in {path} cannot be 'long'."),
         ("[types.bug]\npriority = 0.5", "priority in [types.bug] of {path} cannot be 0.5."),
-        ('[types.bug]\npolicy = "fifo"', "The policy 'fifo' in [types.bug] of {path} does not exist."),
-        ("actor = 3", "actor in {path} is not a text."),
+        ('[types.bug]\npolicy = "fifo"', "Unknown policy 'fifo' in [types.bug] of {path}."),
+        ("actor = 3", "actor in {path} is not a string."),
     ],
 )
 def test_a_mistake_in_the_settings_names_its_file_and_table(il: Command, text: str, said: str) -> None:
@@ -167,7 +168,7 @@ def test_a_worker_draws_only_on_a_terminal_whose_foreground_it_is_in(
 ) -> None:
     """A shell's `&` gives it a group of its own: then it prints lines, and the prompt stays readable."""
     asked = (
-        "import sys; from interlock.cli.views.workers import _in_foreground;"
+        "import sys; from interlock.cli.views.worker_screen import _in_foreground;"
         f" open({str(tmp_path / 'said')!r}, 'w').write(str(_in_foreground()))"
     )
     pid, master = pty.fork()
@@ -214,21 +215,15 @@ def test_a_second_revocation_says_that_it_changed_nothing(tmp_path: Path) -> Non
     assert il("token", "revoke", "laptop").out.endswith(" (laptop) was already revoked.\n")
 
 
-def test_a_sweeper_on_a_terminal_says_that_it_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
+def test_a_sweeper_says_that_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: float) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("interlock.cli.store_commands.time.sleep", interrupted)
-    for screen, said in ((Terminal(), "Sweeping every 2 s; Ctrl-C ends it.\n"), (io.StringIO(), "")):
-        with redirect_stderr(screen):
-            main(["sweep", "--every", "2s"])
+    for more, said in (([], "Sweeping every 2 s; stop with Ctrl-C.\n"), (["--once"], "")):
+        with redirect_stderr(io.StringIO()) as screen:
+            main(["sweep", "--every", "2s", *more])
         assert screen.getvalue().startswith(said)
         assert ("Sweeping" in screen.getvalue()) is bool(said)
 
@@ -238,3 +233,31 @@ def test_a_worker_says_which_command_it_runs(il: Command) -> None:
     said = il("work", "--agent", "coder", "--exit-when-idle", "--", *command).out.splitlines()[0]
     assert "in 1 slot: sh -c 'exit 0' xxx" in said
     assert said.endswith("x…")
+
+
+def test_why_gives_each_clause_a_line_and_show_only_the_state(il: Command) -> None:
+    for agent in ("coder", "reviewer"):
+        il.ok("add", "a", "--lane", "x:1", "--agent", agent)
+    run = il.ok("next", "--agent", "coder")["leases"][0]["run"]
+    il.ok("cancel", 1, "--reason", "wrong; too late")
+    state, onward = il("why", 1).out.splitlines()
+    assert state.endswith("was asked to stop (wrong; too late).")
+    assert onward.startswith("  next  its grace ends")
+    shown = il("show", 1).out
+    assert "was asked to stop (wrong; too late)\n" in shown
+    assert "its grace ends" not in shown
+    assert "  decision=admitted" in shown
+    assert il("block", 1, "--by", "acme/app#3", "--reason", "r").out.endswith(" Running work continues.\n")
+    assert il("done", run).code == 0
+
+
+def test_a_handle_that_is_missing_or_wrong_has_one_hint(il: Command) -> None:
+    for args in ((), ("1",)):
+        assert "Use the handle that `next` returned" in il("done", *args).err
+
+
+def test_a_number_that_is_a_plan_is_named_as_one(il: Command) -> None:
+    refused = il("plan", "create", "-", stdin="name: x\ntasks: {build: {title: Build}}")
+    assert "Write each task as `- {key: build, title: Build}`." in refused.err
+    il.ok("plan", "create", "-", stdin="name: x\ntasks: [{key: build}]")
+    assert il("why", 1).err.splitlines() == ["1 is a plan.", "`interlock plan show 1` shows it."]

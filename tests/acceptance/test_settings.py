@@ -41,7 +41,7 @@ def test_every_setting_is_described_and_has_its_variable():
         "types",
         "policies",
         "withheld",
-        "absence",
+        "outage",
     } == {s.name for s in settings.SETTINGS}
     assert set(settings.TypeDefaults.PARTS) == {s.name for s in settings.TYPE_SETTINGS}
     assert len(names) == len(settings.SETTINGS) + len(settings.TYPE_SETTINGS)

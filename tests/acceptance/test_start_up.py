@@ -16,8 +16,13 @@ NEVER = (
     *("typer", "rich", "pydantic", "dataclasses", "inspect", "ast", "asyncio", "logging", "subprocess"),
     *("psycopg", "yaml", "filelock", "tomllib", "gidgethub", "httpx2", "jwt", "mcp", "interlock.mcp"),
     *("secrets", "hmac", "base64", "shlex", "tempfile", "socket"),
-    *(f"interlock.core.plans.{name}" for name in ("checking", "cycle", "edit", "history", "operating")),
-    *("interlock.cli.parser", "interlock.cli.views.words", "interlock.service.plan_answers"),
+    *(f"interlock.core.plans.{name}" for name in ("cycle", "edit", "history", "plan_rules", "validation")),
+    *(
+        "interlock.cli.glossary",
+        "interlock.cli.parser",
+        "interlock.cli.views.words",
+        "interlock.service.plan_view_builders",
+    ),
     *("interlock.git", "interlock.gitlanes", "interlock.plans", "interlock.worker"),
     "interlock.store.postgres",
 )

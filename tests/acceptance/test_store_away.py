@@ -16,10 +16,10 @@ from typing import IO
 import apsw
 import pytest
 
-from interlock.testing.postgres import PostgresServer
 from tests.acceptance.command import PROGRAM, Command
 from tests.patience import PATIENCE_S
 from tests.postgres_fixtures import StartPostgres
+from tests.postgres_server import PostgresServer
 
 AWAY, BACK = "Cannot reach the store (postgresql://", "The store answers again."
 PLAN = json.dumps({"name": "build", "tasks": [{"key": "compile", "title": "Compile"}]})
@@ -226,7 +226,7 @@ def test_who_follows_the_history_on_a_terminal_is_told_from_where(tmp_path: Path
     il.ok("add", "First")
     last = il.ok("events")["events"][-1]["seq"]
     with on_terminal(il, "events", "-f") as (follower, _):
-        follower.err.until(f"Following what happens after event {last}; Ctrl-C ends it.")
+        follower.err.until(f"Following events after {last}; Ctrl-C ends it.")
         il.ok("add", "Second")
         follower.out.until("item 2")
         follower.process.send_signal(signal.SIGINT)

@@ -107,7 +107,7 @@ def test_a_database_that_cannot_grow_says_so_and_adds_nothing(used: Command):
     answer = used("--json", "add", "--batch", "-", stdin=lines)
     assert (answer.code, answer.error["code"]) == (1, "store_unavailable")
     assert "cannot grow: File too large" in answer.error["message"]
-    assert "nothing was changed" in answer.error["hint"]
+    assert "Nothing was changed" in answer.error["hint"]
     used.under = ()
     assert [item["title"] for item in used.ok("ls")["items"]] == ["Here first"]
 
@@ -200,7 +200,7 @@ def test_a_role_without_a_connection_left_is_told_so(il: Command, role: str) -> 
     with psycopg.connect(role):
         answer = il("--json", "--url", role, "ls", env={"INTERLOCK_BUSY_TIMEOUT_S": "0"})
     assert (answer.code, answer.error["code"]) == (1, "store_unavailable")
-    assert "no connection left" in answer.error["hint"]
+    assert "no free connections" in answer.error["hint"]
 
 
 def test_a_database_with_a_second_name_is_refused_under_both(used: Command):
@@ -213,6 +213,6 @@ def test_a_database_with_a_second_name_is_refused_under_both(used: Command):
     for url in ("sqlite:///.interlock/interlock.db", "sqlite:///other.db"):
         answer = used("--json", "--url", url, "next", "--agent", "coder")
         assert (answer.code, answer.error["code"]) == (1, "store_unavailable")
-        assert "a hard link" in answer.error["message"]
+        assert "second hard link" in answer.error["message"]
     other.unlink()
     used.ok("next", "--agent", "coder")

@@ -192,7 +192,7 @@ def test_trusting_says_what_is_trusted_and_keeps_passwords_to_itself(stranger: S
 
 
 def test_there_must_be_something_to_trust(stranger: Stranger):
-    assert "no file of settings" in stranger.il("--json", "trust").error["message"]
+    assert "no settings file" in stranger.il("--json", "trust").error["message"]
     stranger.write("lease_s = 30\n")
     assert "nothing that needs trust" in stranger.il("trust").out
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.views.workers import column_widths
+from interlock.cli.views.worker_screen import column_widths
 from tests.acceptance.command import PROGRAM, Command
 from tests.patience import PATIENCE_S
 
@@ -119,7 +119,7 @@ def test_the_command_is_told_everything_about_its_run(il: Command) -> None:
     [
         ('{"pages": 3}', {"pages": 3}),
         ("[1, 2]", [1, 2]),
-        ("NaN", {"stdout": "hi\n", "problem": "INTERLOCK_RESULT: NaN is not a number that can be kept"}),
+        ("NaN", {"stdout": "hi\n", "problem": "INTERLOCK_RESULT: NaN is not a finite number"}),
         (None, {"stdout": "hi\n", "problem": "INTERLOCK_RESULT: it is a FIFO, not a plain file"}),
     ],
 )

@@ -42,7 +42,7 @@ def test_the_number_of_runs_is_the_present_one(il: Command, monkeypatch: pytest.
     il.ok("add", "a")
     runs: list[int] = []
     with closing(app.open_service(f"sqlite:///{il.directory}/.interlock/interlock.db")) as service:
-        there = presence.Presence(
+        there = presence.WorkerPresence(
             service, name="w", folder="/", agent="coder", slots=2, runs=lambda: len(runs)
         )
         there.start()
@@ -64,5 +64,5 @@ def test_a_killed_worker_stays_in_the_list_for_a_while(il: Command):
 
 def test_where_nobody_works_the_store_is_named(il: Command):
     said = il("workers").out
-    assert said.startswith("No worker is there.")
+    assert said.startswith("No workers.")
     assert "There is no store yet" in said

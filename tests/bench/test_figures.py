@@ -18,8 +18,8 @@ from bench import churn, report
 from bench.__main__ import FIGURES, make_plan
 from bench.figure import Figure
 from bench.plan import Plan
-from interlock.testing.postgres import PostgresServer
 from tests.postgres_fixtures import RUN
+from tests.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # peers have warnings of their own
 
@@ -51,6 +51,9 @@ def plan(server: PostgresServer, tmp_path: Path) -> Iterator[Plan]:
         commands_n=1,
         locks_n=1,
         server_s=0.5,
+        agents_max=20,
+        agents_step=10,
+        heartbeat_s=0.5,
         clients=2,
         waiting=2,
         processes=1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from interlock.core.model import NewItem
 from interlock.service.local import LocalService
-from interlock.store.access_port import Request
+from interlock.store.access import RepeatableRequest
 
 
 def use_access(service: LocalService) -> None:
@@ -17,12 +17,12 @@ def use_access(service: LocalService) -> None:
     assert service.live_tokens([made.id, "unknown"]) == {made.id}
     assert service.revoke_token(made.id).revoked_at is not None
     assert service.live_tokens([made.id]) == set()
-    request = Request("new", "asked")
+    request = RepeatableRequest("new", "asked")
     assert service.answered(request) is None
     added = service.answering(request).add([NewItem(title="asked for", agent="asker", type="own")])
     assert added[0].item is not None
     assert service.answered(request)[0]["item"]["id"] == added[0].item.id
-    claim = Request("claim", "asked")
+    claim = RepeatableRequest("claim", "asked")
     (lease,) = service.answering(claim).next("asker", types=["own"])
     (again,) = service.claimed(service.answered(claim)["claimed"])
     assert again.run == lease.run

@@ -26,12 +26,12 @@ from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from interlock.store.sqlite.store import SqliteStore
 from interlock.store.statements import Statements
-from interlock.testing.clock import Clock
-from interlock.testing.postgres import PostgresServer
+from tests.clock import Clock
 from tests.conformance.planner import Planner
 from tests.conformance.scene import Scene
 from tests.faults import stores
 from tests.http.serving import Serving
+from tests.postgres_server import PostgresServer
 
 #: Every backend, named once. A new store joins the suite here and in `_database`.
 #: `http` is a server on SQLite, through its remote client. It runs a part of the suite, and all of it with
@@ -40,11 +40,21 @@ BACKENDS = ("sqlite", "postgres16", "postgres18", "http")
 
 ON_SQLITE = ("sqlite", "http")
 #: What a usual run tries through a server.
-THROUGH_A_SERVER = ("test_external", "test_operators", "test_plan_editors", "test_policies", "test_questions")
+THROUGH_A_SERVER = (
+    "test_attention",
+    "test_done_and_next",
+    "test_effects",
+    "test_external",
+    "test_listing",
+    "test_operators",
+    "test_plan_editors",
+    "test_policies",
+    "test_questions",
+)
 #: What looks past the service, or at values that a server does not send.
 PAST_THE_SERVICE = {
     *("test_at_once", "test_claims_agree", "test_wrong_types", "test_true_input", "test_repeated"),
-    *("test_link_store", "test_setters"),
+    *("test_link_store", "test_setters", "test_first_items"),
     "test_a_gate_outlives_what_was_on_its_lane",
     "test_an_agent_cannot_join_a_pool_that_was_removed_meanwhile",
     "test_a_revision_is_read_as_a_whole_while_others_edit",
@@ -133,7 +143,7 @@ class KeptDatabase(Database):
         return pool or super()._open_pool()
 
     def close(self) -> None:
-        self._notices.close()  # sends what is wanted, for which it needs a connection
+        self._notifications.close()  # sends what is wanted, for which it needs a connection
         if self._kept.pool is None:
             self._kept.pool, self.pool = self.pool, super()._open_pool()
         super().close()
@@ -259,7 +269,7 @@ def planner(service: Service, clock: Clock) -> Planner:
 @pytest.fixture
 def every_claim_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """As that of an agent that is there: a process tells the store now and then, by a clock of its own."""
-    monkeypatch.setattr("interlock.service.local.SEEN_EVERY_S", 0.0)
+    monkeypatch.setattr("interlock.service.claims.SEEN_EVERY_S", 0.0)
 
 
 def examine(service: Service, kept: Kept | None) -> None:

@@ -14,13 +14,13 @@ from interlock.core.plans.model import (
     AddEdge,
     AddTask,
     EdgeSpec,
+    EditOperation,
     Graph,
-    Operation,
     TaskSpec,
 )
 from interlock.service.contract import LeaseView, Service
-from interlock.service.planview import EditView, PlanView, TaskView
-from interlock.testing.clock import Clock
+from interlock.service.plan_view import EditView, PlanView, TaskView
+from tests.clock import Clock
 from tests.conformance.scene import Scene
 
 EDITOR = "planner"
@@ -62,7 +62,7 @@ class Planner(Scene):
         for key in keys:
             self.done(self.start(key))
 
-    def edit(self, *operations: Operation, lease: LeaseView | None = None, **fields: Any) -> EditView:
+    def edit(self, *operations: EditOperation, lease: LeaseView | None = None, **fields: Any) -> EditView:
         fields.setdefault("base", self.view().revision)
         run = lease.run if lease else None
         return self.service.edit_plan(self.plan, operations=operations, run=run, **fields)
@@ -71,7 +71,7 @@ class Planner(Scene):
         """The editor takes the edit it is asked for."""
         return self.claim(EDITOR, types=["plan.edit"])
 
-    def refused(self, *operations: Operation, **fields: Any) -> tuple[str, ...]:
+    def refused(self, *operations: EditOperation, **fields: Any) -> tuple[str, ...]:
         """The reasons why an edit is refused, which must leave the plan as it was."""
         before = self.view()
         with pytest.raises(EditRefused) as caught:

@@ -18,8 +18,8 @@ from interlock.service.contract import (
     RunView,
     Service,
 )
-from interlock.service.itemview import ItemView
-from interlock.testing.clock import Clock
+from interlock.service.item_view import ItemView
+from tests.clock import Clock
 from tests.patience import PATIENCE_S
 
 LANE = "issue:acme/app#42"

@@ -101,7 +101,7 @@ class TestMatching:
         assert scene.claim().item.id == plain
 
     def test_a_claim_needs_a_name(self, service: Service) -> None:
-        with pytest.raises(InvalidInput, match="agent's name is empty"):
+        with pytest.raises(InvalidInput, match="agent name is empty"):
             service.next("  ")
 
 
@@ -348,7 +348,7 @@ class TestListing:
         assert [i.id for i in scene.every(limit=2)] == ids[-2:]
 
     def test_a_status_that_does_not_exist_is_a_mistake(self, service: Service) -> None:
-        with pytest.raises(InvalidInput, match="status 'open' does not exist"):
+        with pytest.raises(InvalidInput, match="Unknown status 'open'"):
             service.items(ItemFilter(statuses=("open",)))
 
     def test_agents_are_listed_with_what_they_run_and_what_waits_for_them(self, scene: Scene) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from interlock.core.commands import Arrive
-from interlock.core.model import NewItem
+from interlock.core.model import CheckedItem, NewItem
 from interlock.service.contract import Report, Service
 from interlock.service.local import LocalService
 from interlock.store.port import Load, Store
@@ -157,7 +157,7 @@ class TestArrivals:
 
         def build(ids: object) -> list[Arrive]:
             assert isinstance(ids, list)
-            return [Arrive(item=NewItem(title="early", lane=LANE), id=ids[0], ticket=early)]
+            return [Arrive(item=CheckedItem(title="early", lane=LANE), id=ids[0], ticket=early)]
 
         decision = store.transact(Load(lanes=(LANE,), keys=(None,), arrivals=1), build)
         assert scene.line() == [decision.answers[0].arrived, late]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from interlock.core.cures import cure
 from interlock.core.errors import InvalidInput, ItemEnded
 from interlock.service.contract import ItemFilter
 from tests.conformance.conftest import OpenService
@@ -144,14 +145,15 @@ def test_it_is_said_what_blocks_an_item_and_what_brings_it_back(scene: Scene) ->
     block(scene, lane=LANE)
     why = scene.service.why(item)
     assert f"is ready, but lane {LANE} is blocked by {BLOCKER} (blocked by, see {URL})" in why.why
-    assert f"`interlock unblock {LANE} --by '{BLOCKER}'` lets it start" in why.next
+    assert why.next.startswith(f"it can start when lane {LANE} is unblocked")
+    assert why.cures == (cure("unblock", "removes the block", blocker=BLOCKER, lane=LANE),)
     assert why.hindered
     assert f"is blocked by {BLOCKER}" in scene.service.why(behind).why
     listed = scene.service.items(ItemFilter())
     assert [i.blocked_by for i in listed] == [(BLOCKER,), (BLOCKER,)]
     assert scene.service.show(item).item.blocked_by == (BLOCKER,)
     said = next(check for check in scene.service.doctor() if check.name == "blocks")
-    assert f"{LANE} for {BLOCKER}" in said.detail
+    assert f"{LANE} by {BLOCKER}" in said.detail
     scene.service.unblock(lane=LANE)
     assert scene.service.show(item).item.blocked_by == ()
 
@@ -166,15 +168,15 @@ def test_a_claim_that_waits_wakes_when_the_block_is_removed(scene: Scene, open_s
 
 def test_what_cannot_be_blocked_is_refused_in_words(scene: Scene) -> None:
     item = scene.put()
-    with pytest.raises(InvalidInput, match="of a lane or of an item"):
+    with pytest.raises(InvalidInput, match="either a lane or an item"):
         block(scene)
-    with pytest.raises(InvalidInput, match="of a lane or of an item"):
+    with pytest.raises(InvalidInput, match="either a lane or an item"):
         block(scene, lane=LANE, item=item)
-    with pytest.raises(InvalidInput, match="no blocker"):
+    with pytest.raises(InvalidInput, match=r"blocker. is empty"):
         block(scene, item=item, blocker=" ")
-    with pytest.raises(InvalidInput, match="reason is missing"):
+    with pytest.raises(InvalidInput, match=r"why. is missing"):
         block(scene, item=item, why="")
-    with pytest.raises(InvalidInput, match="not a url"):
+    with pytest.raises(InvalidInput, match="not a URL"):
         block(scene, item=item, url="here")
     with pytest.raises(InvalidInput, match="reserved"):
         block(scene, lane="plan:1")

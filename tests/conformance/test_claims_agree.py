@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from interlock.core.checking import checked_wish
-from interlock.core.claiming import Agent, Claim, has_room, renewed, started, wanted
-from interlock.core.commands import Wall
+from interlock.core.claims import Agent, Claim, has_room, renewed, started, wanted
+from interlock.core.commands import QuotaLimit
 from interlock.core.errors import InterlockError
 from interlock.core.ledger import Snapshot
 from interlock.core.model import Item, ItemId, PlanId
@@ -22,9 +21,10 @@ from interlock.core.overtaking import is_gone, may_overtake
 from interlock.core.plans.model import EDIT_TYPE, EdgeSpec, Graph, Plan, TaskSpec
 from interlock.core.prediction import Facts, as_ready, predict
 from interlock.core.states import ItemStatus
+from interlock.core.validation import checked_claim
 from interlock.service.contract import LeaseView
 from interlock.service.local import LocalService
-from interlock.store.port import ItemQuery
+from interlock.store.port import ItemQuery, PlanQuery
 from tests.conformance.scene import FIRST_BACK_OFF_S, LANE, Scene
 
 
@@ -36,7 +36,7 @@ def stored(scene: Scene, item: int) -> Item:
 
 
 def wish(agent: str, **options: object) -> Claim:
-    asked = checked_wish(agent, (), (), 1, None, None)
+    asked = checked_claim(agent, (), (), 1, None, None)
     return replace(asked, **options)  # type: ignore[arg-type]
 
 
@@ -122,7 +122,7 @@ class Rules:
         store = scene.service.store
         self.now_us = scene.clock.now_us
         self.items = store.items(ItemQuery(limit=10_000))
-        self._plans: dict[PlanId, Plan] = {p.id: p for p in store.plans(ended=True, limit=1_000)}
+        self._plans: dict[PlanId, Plan] = {p.id: p for p in store.plans(PlanQuery(ended=True, limit=1_000))}
         self._agents: dict[str, Agent] = {a.key: a for a in store.agents()}
         self._presence = store.presence(sorted(self._agents))
         self._paused = store.paused_projects()
@@ -197,7 +197,7 @@ class Story:
 
     def go_on(self) -> None:
         often = [self.arrive, self.arrive, self.claim] * 2
-        seldom = [self.end, self.fail, self.meet_wall, self.wait, self.turn, self.cancel]
+        seldom = [self.end, self.fail, self.hit_quota_limit, self.wait, self.turn, self.cancel]
         seldom += [self.plan, self.turn_plan, self.turn_block, self.turn_gate, self.wait]
         happens = self.random.choice([*often, *seldom])
         with suppress(InterlockError):  # refused: nothing changed, which is a state too
@@ -302,10 +302,12 @@ class Story:
         series = "series:acme/app/RFC-093"
         self.scene.service.set_gate(lane, series=series, open=not shut, exempt=exempt, why="its turn")
 
-    def meet_wall(self) -> None:
+    def hit_quota_limit(self) -> None:
         if self.leases:
             lease = self.leases.pop(self.random.randrange(len(self.leases)))
-            self.scene.release(lease, wall=Wall(for_s=self.random.choice((20.0, 90.0)), whole_agent=True))
+            self.scene.release(
+                lease, wall=QuotaLimit(for_s=self.random.choice((20.0, 90.0)), whole_agent=True)
+            )
 
     def cancel(self) -> None:
         items = Rules(self.scene).items

@@ -114,9 +114,7 @@ def test_an_edit_answers_only_unanswered_completions(planner: Planner) -> None:
     planner.done(third)
     for through in (1, 4, 2**31 - 1):
         reasons = planner.refused(add("E"), lease=asked, through=through)
-        assert reasons == (
-            f"Plan {planner.plan} has completions 2 to 3 to answer, so no edit answers through {through}.",
-        )
+        assert reasons == (f"Plan {planner.plan} has completions 2 to 3 to answer, not {through}.",)
     assert planner.service.plan_stats(planner.plan).edits_refused == 3
     assert planner.edit(lease=asked, through=2).editing
     again = planner.ask()

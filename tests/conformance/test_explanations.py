@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.core.commands import Wall
+from interlock.core.commands import QuotaLimit
+from interlock.core.cures import Cure, cure, python_call
 from interlock.core.errors import ItemEnded
 from interlock.core.model import A_PERSON, ANOTHER_SYSTEM, Sender, SenderKind
 from interlock.core.plans.model import Graph, OnCancel, TaskSpec, When
@@ -18,9 +19,15 @@ def why(scene: Scene, item: int) -> str:
     return scene.service.why(item).why
 
 
+def calls(scene: Scene, item: int) -> list[str]:
+    """The cures of an item, as calls in Python."""
+    return [python_call(cure) for cure in scene.service.why(item).cures]
+
+
 def test_an_item_whose_label_nobody_has_is_not_said_to_be_for_any_agent(scene: Scene) -> None:
     item = scene.put(labels=("gpu",))
-    assert "no agent has the label gpu; `interlock agents set NAME --label gpu`" in why(scene, item)
+    assert "no agent has the label gpu; it can start when an agent has the label gpu" in why(scene, item)
+    assert calls(scene, item) == ["set_agent(..., labels=['gpu'])"]
     scene.service.set_agent("trainer", labels=("gpu",))
     assert "only an agent with label gpu (trainer) may claim it" in why(scene, item)
     scene.service.pause_agent("trainer", paused=True, why="holiday")
@@ -47,7 +54,7 @@ def test_a_last_attempt_is_not_offered_again(scene: Scene) -> None:
     lease = scene.put_running(lane=LANE, max_attempts=1)
     heir = scene.put(lane=LANE)
     said = why(scene, lease.item.id)
-    assert f"then it has failed for good, as attempt 1 is its last, and item {heir} gets its lane" in said
+    assert f"then it fails, as attempt 1 is its last, and item {heir} gets its lane" in said
     assert "it moves up when run" in why(scene, heir)
     scene.lose(lease)
     assert scene.statuses(lease.item.id, heir) == ["failed", "pending"]
@@ -56,7 +63,7 @@ def test_a_last_attempt_is_not_offered_again(scene: Scene) -> None:
 def test_a_lost_owner_with_attempts_left_keeps_its_lane(scene: Scene) -> None:
     lease = scene.put_running(lane=LANE)
     heir = scene.put(lane=LANE)
-    stays = f"loses its lease, item {lease.item.id} keeps the lane for another attempt"
+    stays = f"loses its lease, item {lease.item.id} is retried first"
     assert stays in why(scene, heir)
     scene.lose(lease)
     assert scene.statuses(lease.item.id, heir) == ["pending", "deferred"]
@@ -65,7 +72,8 @@ def test_a_lost_owner_with_attempts_left_keeps_its_lane(scene: Scene) -> None:
 def test_a_failed_owner_that_keeps_its_lane_for_a_retry_is_told(scene: Scene) -> None:
     lease = scene.put_running(lane=LANE, retry_lane="keep")
     said = why(scene, scene.put(lane=LANE))
-    assert f"it moves up when run {lease.fence} is done; if it fails and is to be tried again" in said
+    run = f"run {lease.fence}"
+    assert f"it moves up when {run} is done; if {run} fails with attempts left" in said
 
 
 def test_unread_messages_go_before_who_waits_longer(scene: Scene) -> None:
@@ -83,7 +91,7 @@ def test_unread_messages_stay_with_an_item_that_is_tried_again(scene: Scene) -> 
     scene.service.msg(lease.item.id, "and this", author="sam")
     heir = scene.put(lane=LANE)
     assert (
-        f"their own, when run {lease.fence} is done; it moves up when run {lease.fence} fails; if it"
+        f"their own, when run {lease.fence} is done; it moves up when run {lease.fence} fails; if run"
         in why(scene, heir)
     )
     scene.fail(lease)
@@ -101,7 +109,7 @@ def test_a_hold_runs_its_command_again_for_messages_before_it_is_done(scene: Sce
         f"{run} is done, which first runs its command again for the messages that item {hold} has not read;"
     )
     first = f"those not read by then go first, as an item of their own, when {run} fails or loses its lease;"
-    assert f"; it moves up when {again} {first} if it is released" in why(scene, heir)
+    assert f"; it moves up when {again} {first} if {run} is released" in why(scene, heir)
     assert f"the lane goes to the next in line when {again} {first}" in (scene.service.why(hold).lane or "")
     match end:
         case "done":
@@ -148,6 +156,10 @@ def why_task(planner: Planner, key: str) -> str:
     return planner.service.why(planner.task(key).item).why
 
 
+def task_cures(planner: Planner, key: str) -> tuple[Cure, ...]:
+    return planner.service.why(planner.task(key).item).cures
+
+
 def test_a_task_says_which_ends_it_waits_for(planner: Planner) -> None:
     planner.make("A, B, C, D")
     planner.edit(
@@ -186,8 +198,10 @@ def test_a_task_whose_source_can_never_start_is_not_told_to_be_brought_back_by_i
     planner.fail(planner.start("A"), retry=False)
     planner.service.sweep()
     a = planner.task("A").item
-    assert f"it waited for A: `interlock retry {a}` brings it back" in why_task(planner, "B")
-    assert "it waited for B: it comes back when B does" in why_task(planner, "C")
+    assert "it comes back when A is retried" in why_task(planner, "B")
+    assert task_cures(planner, "B") == (cure("retry", "brings it back", item=a),)
+    assert "it comes back when B comes back" in why_task(planner, "C")
+    assert task_cures(planner, "C") == ()
     planner.service.retry(a)
     assert planner.states() == "A:pend B:wait C:wait"
 
@@ -197,8 +211,8 @@ def test_a_task_comes_back_only_with_all_that_have_to_be_retried(planner: Planne
     planner.fail(planner.start("A"), retry=False)
     planner.fail(planner.start("B"), retry=False)
     a, b = planner.task("A").item, planner.task("B").item
-    said = f"it waited for A, B: `interlock retry {a}` and `interlock retry {b}` together bring it back"
-    assert said in why_task(planner, "C")
+    assert "it comes back when A, B are retried" in why_task(planner, "C")
+    assert [each.arguments["item"] for each in task_cures(planner, "C")] == [a, b]
     planner.service.retry(a)
     assert planner.task("C").status == "cancelled"
     planner.service.retry(b)
@@ -214,19 +228,19 @@ def test_a_success_that_rules_out_a_task_cannot_be_retried(planner: Planner) -> 
     b = planner.task("B").item
     with pytest.raises(ItemEnded) as refused:
         planner.service.retry(b)
-    assert str(refused.value) == (
-        "Task B can never start now: a task it depends on ended otherwise than it needs."
-        f" `interlock show {b}` tells more."
-    )
+    sentence = "Task B cannot start: a task that it depends on did not end as required."
+    assert str(refused.value) == f"{sentence} `show({b})` shows its history."
 
 
 def test_a_cancelled_task_is_not_offered_a_retry_that_is_refused(planner: Planner) -> None:
     planner.make("A>B")
     planner.service.cancel(planner.task("B").item, why="not now", by="sam")
-    assert f"`interlock retry {planner.task('B').item}` brings it back" in why_task(planner, "B")
+    b = planner.task("B").item
+    assert task_cures(planner, "B") == (cure("retry", "brings it back", item=b),)
     planner.fail(planner.start("A"), retry=False)
-    assert f"`interlock retry {planner.task('A').item}` comes first" in why_task(planner, "B")
-    with pytest.raises(ItemEnded, match="can never start"):
+    first = cure("retry", "brings A back, which comes first", item=planner.task("A").item)
+    assert task_cures(planner, "B") == (first,)
+    with pytest.raises(ItemEnded, match="B cannot start"):
         planner.service.retry(planner.task("B").item)
 
 
@@ -239,7 +253,7 @@ def test_a_plan_goes_on_only_when_every_end_is_answered(planner: Planner) -> Non
     planner.done(second)
     said = why_task(planner, "C")
     assert f"plan {planner.plan} waits for an edit of {EDITOR} (item {asked.item.id})" in said
-    assert "it goes on when every end is answered, or at the deadline, in 10 min" in said
+    assert "the plan continues when every end is answered, or at the deadline, in 10 min" in said
     planner.done(asked)
     assert "is ready, but" in why_task(planner, "C")
 
@@ -278,12 +292,12 @@ def test_a_lease_that_is_over_is_not_said_to_end_now(scene: Scene) -> None:
     lease = scene.put_running(lane=LANE)
     item, heir = lease.item.id, scene.put(lane=LANE)
     scene.clock.advance(74)
-    assert "; its lease is over, and with the next claim or sweep, unless renewed before, it is" in why(
+    assert "; its lease has expired, and with the next claim or sweep, unless renewed before, it is" in why(
         scene, item
     )
-    assert f"(item {item}), whose lease is over; it moves up when" in why(scene, heir)
+    assert f"(item {item}), whose lease has expired; it moves up when" in why(scene, heir)
     assert scene.renew(lease).refusal is None
-    assert "its lease ends in 60 s unless renewed, and then it is offered again" in why(scene, item)
+    assert "its lease ends in 60 s unless renewed, and then it is retried" in why(scene, item)
 
 
 def test_a_question_that_nobody_answered_in_time_is_not_said_to_time_out_now(scene: Scene) -> None:
@@ -291,9 +305,8 @@ def test_a_question_that_nobody_answered_in_time_is_not_said_to_time_out_now(sce
     item, heir = lease.item.id, scene.put(lane=LANE)
     scene.service.ask(lease.run, "Which?", timeout_s=50)
     scene.clock.advance(60)
-    assert "; if nobody answers, it gives up its lane with the next claim or sweep and goes on" in why(
-        scene, item
-    )
+    gives_up = "; without an answer it gives up its lane with the next claim or sweep and keeps asking"
+    assert gives_up in why(scene, item)
     assert "or its question times out, with the next claim or sweep." in why(scene, heir)
     scene.service.sweep()
     assert scene.statuses(item, heir) == ["waiting", "pending"]
@@ -303,7 +316,7 @@ def test_a_back_off_that_is_over_is_not_said_to_come_back_now(scene: Scene) -> N
     lease = scene.put_running()
     scene.fail(lease)
     scene.clock.advance(60)
-    assert "; it comes back with the next claim or sweep;" in why(scene, lease.item.id)
+    assert "; it is retried with the next claim or sweep." in why(scene, lease.item.id)
 
 
 def test_a_deadline_that_is_over_is_not_said_to_be_now(planner: Planner) -> None:
@@ -314,20 +327,17 @@ def test_a_deadline_that_is_over_is_not_said_to_be_now(planner: Planner) -> None
     planner.renew(edit)
     planner.clock.advance(601)
     goes_on = (
-        "it goes on when every end is answered, or with the next claim or sweep, as the deadline is over"
+        "continues when every end is answered, or with the next claim or sweep, as the deadline has passed"
     )
     assert goes_on in why_task(planner, "B")
 
 
-def test_a_wall_is_told_with_its_reason_and_the_way_out(scene: Scene) -> None:
+def test_a_quota_limit_is_told_with_its_reason_and_the_way_out(scene: Scene) -> None:
     lease = scene.put_running()
     item = lease.item.id
-    scene.release(lease, wall=Wall(for_s=3600, why="weekly quota"))
-    said = why(scene, item)
-    assert (
-        f"Item {item} is behind a wall that its last run has met (weekly quota); it comes back in 1 h" in said
-    )
-    assert f"; `interlock retry {item}` brings it back now." in said
+    scene.release(lease, wall=QuotaLimit(for_s=3600, why="weekly quota"))
+    assert why(scene, item) == f"Item {item} hit a quota limit (weekly quota); it is retried in 1 h."
+    assert calls(scene, item) == [f"retry({item})"]
     scene.service.retry(item)
     assert scene.status(item) == "pending"
 
@@ -335,8 +345,8 @@ def test_a_wall_is_told_with_its_reason_and_the_way_out(scene: Scene) -> None:
 def test_a_back_off_is_told_with_the_way_out(scene: Scene) -> None:
     item = scene.fail(scene.put_running(lane=LANE)).item
     assert item is not None
-    assert f"; `interlock retry {item.id}` brings it back now." in why(scene, item.id)
-    assert "retry" not in why(scene, scene.put(in_s=60)), "what is only scheduled cannot be retried"
+    assert calls(scene, item.id) == [f"retry({item.id})"]
+    assert calls(scene, scene.put(in_s=60)) == [], "what is only scheduled cannot be retried"
 
 
 # -- near the bound of wake-ups -------------------------------------------------------------------
@@ -366,7 +376,7 @@ def test_a_back_off_at_the_bound_is_ended_by_a_person_alone(
     scene.service.msg(item, "look again", sender=sender)
     assert scene.status(item) == "pending"  # the last wake-up that may be
     scene.fail(scene.claim("coder"))
-    assert "; before that no message but a person's starts it (loop); `interlock retry" in why(scene, item)
+    assert "; before that only a person's message starts it (loop)." in why(scene, item)
     scene.service.msg(item, "look again", sender=sender)
     assert scene.status(item) == "waiting"
     scene.service.msg(item, "do", sender=A_PERSON)
@@ -380,7 +390,7 @@ def test_what_a_run_at_the_bound_does_not_read_waits_for_a_person(scene: Scene, 
     scene.fail(before)
     scene.service.msg(before.item.id, "look again", sender=SYSTEM)
     lease = scene.claim("coder")
-    said = "; messages that it leaves unread wait for a person, unless a person wrote them (loop)."
+    said = "; messages that it does not read wait for a person, unless a person wrote them (loop)."
     assert said in why(scene, lease.item.id)
     scene.service.msg(lease.item.id, "one more", sender=OTHER)
     heir = scene.put(lane=lane, sender=SYSTEM)  # a person's arrival would count from zero

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from interlock.service.pruning import prune
-from interlock.store.github_port import Answer, Follows, GitHubStore, Known
+from interlock.service.retention import prune
+from interlock.store.github import GitHubStore, KnownNumber, NewOrder, StoredGitHubAnswer
 from interlock.store.port import Store
-from interlock.testing.clock import Clock
+from tests.clock import Clock
 from tests.conformance.conftest import OpenService
 
 DAY_S = 24 * 3600.0
@@ -28,16 +28,16 @@ def github(store: Store) -> GitHubStore:
     return store.github
 
 
-def known(revision: int, number: int = 4, facts: str = "{}") -> Known:
-    return Known(APP, number, revision, facts, "{}")
+def known(revision: int, number: int = 4, facts: str = "{}") -> KnownNumber:
+    return KnownNumber(APP, number, revision, facts, "{}")
 
 
-def follows(*names: str) -> list[Follows]:
-    return [Follows(name, "{}") for name in names]
+def new_orders(*names: str) -> list[NewOrder]:
+    return [NewOrder(name, "{}") for name in names]
 
 
 def owed(github: GitHubStore, number: int = 4) -> list[str]:
-    return [each.name for each in github.owed(APP, number, 10)]
+    return [each.name for each in github.pending_orders(APP, number, 10)]
 
 
 def test_a_renamed_repository_keeps_the_name_of_its_lanes(github: GitHubStore) -> None:
@@ -97,11 +97,11 @@ def test_a_delivery_that_failed_is_due_later_and_after_many_tries_waits_for_a_pe
 
 def test_of_two_who_write_the_same_revision_one_is_first(github: GitHubStore) -> None:
     assert github.known(APP, 4) is None
-    assert github.advance(known(1, facts='{"a": 1}'), follows("1:create"))
-    assert not github.advance(known(1, facts='{"a": 2}'), follows("1:other"))
-    assert not github.advance(known(3), follows("3:other"))
+    assert github.advance(known(1, facts='{"a": 1}'), new_orders("1:create"))
+    assert not github.advance(known(1, facts='{"a": 2}'), new_orders("1:other"))
+    assert not github.advance(known(3), new_orders("3:other"))
     assert github.known(APP, 4) == known(1, facts='{"a": 1}')
-    assert github.advance(known(2), follows("2:withdraw", "2:create"))
+    assert github.advance(known(2), new_orders("2:withdraw", "2:create"))
     assert owed(github) == ["1:create", "2:withdraw", "2:create"]
 
 
@@ -109,7 +109,7 @@ def test_of_many_who_write_at_once_each_revision_has_one_writer(github: GitHubSt
     """Without the comparison of revisions in `advance_number` all of them are first."""
 
     def write(n: int) -> bool:
-        return github.advance(known(1, facts=f'{{"n": {n}}}'), follows(f"{n}:create"))
+        return github.advance(known(1, facts=f'{{"n": {n}}}'), new_orders(f"{n}:create"))
 
     with ThreadPoolExecutor(4) as pool:
         assert sum(pool.map(write, range(8))) == 1
@@ -117,57 +117,57 @@ def test_of_many_who_write_at_once_each_revision_has_one_writer(github: GitHubSt
 
 
 def test_what_follows_from_a_remark_is_written_once_and_has_its_place(github: GitHubStore) -> None:
-    github.advance(known(1), follows("1:create"))
-    assert github.add(APP, 4, follows("comment:991"))
-    assert not github.add(APP, 4, follows("comment:991"))
-    github.advance(known(2), follows("2:withdraw"))
+    github.advance(known(1), new_orders("1:create"))
+    assert github.add(APP, 4, new_orders("comment:991"))
+    assert not github.add(APP, 4, new_orders("comment:991"))
+    github.advance(known(2), new_orders("2:withdraw"))
     assert owed(github) == ["1:create", "comment:991", "2:withdraw"]
     assert github.carry_out(APP, 4, "comment:991", item=12, outcome="told item 12")
-    assert not github.add(APP, 4, follows("comment:991"))
+    assert not github.add(APP, 4, new_orders("comment:991"))
     assert owed(github) == ["1:create", "2:withdraw"]
 
 
 def test_what_follows_is_carried_out_once_and_told_afterwards(github: GitHubStore, clock: Clock) -> None:
-    github.advance(known(1), follows("1:create", "1:adjust"))
-    assert github.owing(10) == [(APP, 4)]
+    github.advance(known(1), new_orders("1:create", "1:adjust"))
+    assert github.due_numbers(10) == [(APP, 4)]
     assert github.carry_out(APP, 4, "1:create", item=12, outcome="item 12")
     assert not github.carry_out(APP, 4, "1:create", item=13, outcome="item 13")
     github.carry_out(APP, 4, "1:adjust", item=None, outcome="nothing to do")
-    assert github.owing(10) == []
-    done = [(c.name, c.done_us, c.item, c.outcome) for c in github.consequences(APP, 4, 10)]
+    assert github.due_numbers(10) == []
+    done = [(c.name, c.done_us, c.item, c.outcome) for c in github.orders(APP, 4, 10)]
     now_us = clock.now_us
     assert done == [("1:adjust", now_us, None, "nothing to do"), ("1:create", now_us, 12, "item 12")]
-    assert [c.name for c in github.consequences(APP, 4, 1)] == ["1:adjust"]
+    assert [c.name for c in github.orders(APP, 4, 1)] == ["1:adjust"]
 
 
 def test_what_is_put_off_holds_up_what_comes_later_until_it_waits_for_a_person(
     github: GitHubStore, clock: Clock
 ) -> None:
-    github.advance(known(1), follows("1:create", "1:adjust"))
+    github.advance(known(1), new_orders("1:create", "1:adjust"))
     github.put_off(APP, 4, "1:create", 60, "no room")
     assert owed(github) == ["1:create", "1:adjust"]
-    assert github.owed(APP, 4, 1)[0].due_us == clock.now_us + 60_000_000
+    assert github.pending_orders(APP, 4, 1)[0].due_us == clock.now_us + 60_000_000
     github.put_off(APP, 4, "1:create", None, "never")
     assert owed(github) == ["1:adjust"]
-    (first, second) = github.unpaid(10)
+    (second, first) = github.orders(APP, 4, 10)
     assert (first.name, first.due_us, first.tries, first.outcome) == ("1:create", None, 2, "never")
-    assert second.name == "1:adjust"
+    assert (second.name, second.done_us, second.tries) == ("1:adjust", None, 0)
     assert github.try_again(10) == 1
     assert owed(github) == ["1:create", "1:adjust"]
 
 
 def test_numbers_do_not_see_what_others_owe(github: GitHubStore) -> None:
-    github.advance(known(1, number=4), follows("1:create"))
-    github.advance(known(1, number=5), follows("1:create"))
+    github.advance(known(1, number=4), new_orders("1:create"))
+    github.advance(known(1, number=5), new_orders("1:create"))
     github.carry_out(APP, 4, "1:create", item=1, outcome="")
     assert (owed(github, 4), owed(github, 5)) == ([], ["1:create"])
-    assert github.owing(10) == [(APP, 5)]
+    assert github.due_numbers(10) == [(APP, 5)]
 
 
 def test_the_newest_answer_is_kept(github: GitHubStore) -> None:
     assert github.answer("me /a") is None
-    github.keep_answer("me /a", Answer('"1"', b"old", None))
-    github.keep_answer("me /a", Answer('"2"', b"\x00new", "<next>"))
+    github.keep_answer("me /a", StoredGitHubAnswer('"1"', b"old", None))
+    github.keep_answer("me /a", StoredGitHubAnswer('"2"', b"\x00new", "<next>"))
     assert github.answer("me /a") == ('"2"', b"\x00new", "<next>")
 
 
@@ -178,9 +178,9 @@ def test_what_was_decided_on_long_ago_goes_and_what_is_owed_stays(
     github.decide_delivery("old", "")
     github.keep_delivery("dead", "issues", APP, 4, "{}")
     github.put_off_delivery("dead", None, "")
-    github.advance(known(1), follows("1:create", "1:adjust"))
+    github.advance(known(1), new_orders("1:create", "1:adjust"))
     github.carry_out(APP, 4, "1:create", item=1, outcome="")
-    github.keep_answer("me /a", Answer('"1"', b"", None))
+    github.keep_answer("me /a", StoredGitHubAnswer('"1"', b"", None))
     clock.advance(20 * DAY_S)
     counted = [step.deliveries for step in prune(store, DAY_S, really=True)]
     assert sum(counted) == 0, "GitHub may send it again"
@@ -192,6 +192,6 @@ def test_what_was_decided_on_long_ago_goes_and_what_is_owed_stays(
     assert github.keep_delivery("old", "issues", APP, 4, "{}"), "its id is forgotten"
     assert not github.keep_delivery("new", "issues", APP, 4, "{}")
     assert [each.id for each in github.undecided(10)] == ["dead", "old"]
-    assert [each.name for each in github.consequences(APP, 4, 10)] == ["1:adjust"]
+    assert [each.name for each in github.orders(APP, 4, 10)] == ["1:adjust"]
     assert github.answer("me /a") is None
     assert github.known(APP, 4) is not None

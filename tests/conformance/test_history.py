@@ -253,7 +253,7 @@ class TestWhy:
         assert "behind 1 more in line" in why
         assert "60 s" in why
         assert f"the line moves up when run {lease.fence} is done or fails" in why
-        assert f"item {lease.item.id} keeps the lane for another attempt" in why
+        assert f"item {lease.item.id} is retried first" in why
 
     def test_every_state_has_one_sentence(self, scene: Scene) -> None:
         running = scene.put_running("owner", lane=LANE, agent="coder", policy="supersede")

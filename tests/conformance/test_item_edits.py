@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from interlock.core.cures import cure
 from interlock.core.errors import EditRefused, InvalidInput, ItemEnded, StaleRevision
 from interlock.core.model import ANOTHER_SYSTEM, OUR_BOT, ItemId, Sender, SenderKind
 from interlock.core.plans.model import Graph, TaskSpec
@@ -117,10 +118,10 @@ def test_another_agents_item_is_absorbed_by_its_new_agent(scene: Scene) -> None:
 
 def test_what_has_started_or_ended_is_refused_and_stays_as_it_is(scene: Scene) -> None:
     lease = scene.put_running("as it was")
-    with pytest.raises(EditRefused, match="is worked on by coder"):
+    with pytest.raises(EditRefused, match=r"of coder\) and can no longer be edited"):
         edit(scene, lease.item.id, title="new")
     scene.fail(lease)
-    with pytest.raises(EditRefused, match="has started before"):
+    with pytest.raises(EditRefused, match="has started and can no longer be edited"):
         edit(scene, lease.item.id, title="new")
     scene.pass_s(FIRST_BACK_OFF_S)
     scene.done(scene.claim())
@@ -135,7 +136,7 @@ def test_a_task_of_a_plan_is_changed_by_edits_of_its_plan(scene: Scene) -> None:
     task = scene.unfinished()[0].id
     with pytest.raises(EditRefused) as refused:
         edit(scene, task, priority=5)
-    assert f"plan edit {plan.id}" in refused.value.hint
+    assert refused.value.cures == (cure("edit_plan", "changes it", plan=plan.id, base=None, operations=None),)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +200,7 @@ class TestWhatWaitsForAPerson:
         item = self.stopped(scene)
         with pytest.raises(EditRefused, match="waits for a person") as refused:
             scene.service.edit(item, changes, sender=sender)
-        assert f"interlock msg {item}" in refused.value.hint
+        assert [(each.operation, each.arguments["item"]) for each in refused.value.cures] == [("msg", item)]
         assert scene.item(item).reason == "loop"
         assert scene.service.edit(item, {"priority": 3}, sender=sender).item.status == "waiting"
 
@@ -221,7 +222,7 @@ def test_an_edit_of_a_version_that_is_over_changes_nothing(scene: Scene) -> None
 
     looked = version()
     scene.service.edit(item, {"title": "new"}, expected=looked)
-    with pytest.raises(StaleRevision, match="has changed since you looked"):
+    with pytest.raises(StaleRevision, match="has changed since you read it"):
         scene.service.edit(item, {"title": "newer"}, expected=looked)
     assert scene.item(item).title == "new"
     looked = version()

@@ -14,7 +14,7 @@ from interlock.core.plans.model import EdgeSpec, Graph, OnCancel, UpdateEdge
 from interlock.service.local import LocalService
 from interlock.store import plan_parts
 from interlock.store.statements import Statements
-from interlock.testing.clock import Clock
+from tests.clock import Clock
 from tests.conformance.conftest import OpenService
 from tests.conformance.planner import EDITOR, Planner, add, edge, task
 

@@ -336,7 +336,7 @@ class TestSweeper:
     def test_run_at_is_told_while_it_waits(self, scene: Scene) -> None:
         item = scene.put("later", in_s=3600)
         assert scene.item(item).run_at == scene.clock.in_s(3600)
-        assert "comes back in 1 h" in scene.service.why(item).why
+        assert "is due in 1 h" in scene.service.why(item).why
 
 
 class TestClockGoesBackwards:

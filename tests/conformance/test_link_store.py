@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from interlock.service.local import LocalService
-from interlock.store.links_port import Head, Link, LinkStore, WorkflowRun
-from interlock.testing.clock import Clock
+from interlock.store.links import Head, Link, LinkStore, StoredWorkflowRun
+from tests.clock import Clock
 from tests.conformance.conftest import OpenService
 
 PULL = Head(1, 7, "", 1, "a" * 40, "fix", "https://x/7", "open", "pending", "waits for ci", followed=True)
@@ -23,8 +23,8 @@ def links(open_service: OpenService) -> LinkStore:
     return service.store.github.links
 
 
-def run(run_id: int = 9, **fields: object) -> WorkflowRun:
-    made = WorkflowRun(1, run_id, PULL.head, 2, "ci", "completed", "failure", "u", "l", 90, "[]", 1)
+def run(run_id: int = 9, **fields: object) -> StoredWorkflowRun:
+    made = StoredWorkflowRun(1, run_id, PULL.head, 2, "ci", "completed", "failure", "u", "l", 90, "[]", 1)
     return made._replace(**fields)  # type: ignore[arg-type]
 
 

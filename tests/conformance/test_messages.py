@@ -210,7 +210,7 @@ class TestEnds:
             scene.done(scene.claim())
         else:
             scene.cancel(item)
-        with pytest.raises(ItemEnded, match="reads no messages"):
+        with pytest.raises(ItemEnded, match="takes no messages"):
             scene.service.msg(item, "too late")
 
     def test_a_message_for_a_coalesced_arrival_reaches_its_absorber(self, scene: Scene) -> None:

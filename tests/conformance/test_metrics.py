@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from interlock.core.counters import SETS_MAX, VALUES_MAX
 from interlock.core.errors import CycleExpired, EditRefused
-from interlock.core.metering import SETS_MAX, VALUES_MAX
 from interlock.core.model import NewItem
 from interlock.service.contract import MetricView, Service
-from interlock.store import metering
-from interlock.store.series_port import Note
+from interlock.store import metrics
+from interlock.store.series_notes import Note
 from tests.conformance.conftest import OpenService
 from tests.conformance.planner import EDITOR, Planner, add, edge
 from tests.conformance.scene import LANE, Scene
@@ -133,7 +133,7 @@ def test_a_second_look_counts_nothing_twice_and_another_service_sees_the_same(
 def test_many_who_count_at_once_count_each_line_once(
     open_service: OpenService, scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metering, "LINES", 7)
+    monkeypatch.setattr(metrics, "LINES", 7)
     look(scene.service)
     for _ in range(10):
         scene.service.add([NewItem(title="work", project=f"p{n}") for n in range(10)])
@@ -148,15 +148,15 @@ def test_counting_goes_on_step_by_step_and_says_that_it_lags(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     look(scene.service)
-    monkeypatch.setattr(metering, "LINES", 5)
-    monkeypatch.setattr("interlock.service.metering.STEPS", 2)
+    monkeypatch.setattr(metrics, "LINES", 5)
+    monkeypatch.setattr("interlock.service.metrics.STEPS", 2)
     scene.service.add([NewItem(title="work") for _ in range(25)])
     seen = [(now("arrivals"), now("counting_behind")) for now in (look(scene.service) for _ in range(3))]
     assert seen == [(10, 1), (20, 1), (25, 0)]
 
 
 def test_counting_begins_at_the_end_of_a_long_history(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metering, "LINES", 5)
+    monkeypatch.setattr(metrics, "LINES", 5)
     scene.service.add([NewItem(title="old") for _ in range(6)])
     assert look(scene.service)("arrivals") == 0
     scene.put("new")

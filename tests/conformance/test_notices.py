@@ -7,7 +7,7 @@ import pytest
 from interlock.core import notices
 from interlock.core.errors import InvalidInput
 from interlock.service.contract import NoticeView
-from interlock.service.notices import LOOK
+from interlock.service.notices import POLL_EVENTS
 from tests.conformance.conftest import OpenService
 from tests.conformance.scene import Scene
 
@@ -122,7 +122,7 @@ def test_a_command_that_fails_is_tried_again_later_and_then_given_up(scene: Scen
 
 def test_the_mark_moves_past_a_history_in_which_nothing_is_wanted(scene: Scene) -> None:
     begin(scene)
-    for n in range(LOOK + 20):
+    for n in range(POLL_EVENTS + 20):
         scene.service.set_mode(scope="lane", value=f"lane-{n % 7}", mode="enforce")
     assert nothing_owed(scene)
     item = bury(scene)
@@ -139,7 +139,7 @@ def test_two_names_have_marks_of_their_own(scene: Scene) -> None:
 
 
 def test_an_unknown_name_is_refused(scene: Scene) -> None:
-    with pytest.raises(InvalidInput, match="no notice"):
+    with pytest.raises(InvalidInput, match="Unknown notice"):
         scene.service.next_notice("on_monday")
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from interlock.service.pruning import prune
-from interlock.store.github_port import Follows, GitHubStore, Known
-from interlock.store.outbox_port import Backlog, Effect, OutboxStore, Taken
+from interlock.service.retention import prune
+from interlock.store.github import GitHubStore, KnownNumber, NewOrder
+from interlock.store.outbox import Backlog, Effect, LeasedEffect, OutboxStore
 from interlock.store.port import Store
-from interlock.testing.clock import Clock
+from tests.clock import Clock
 from tests.conformance.conftest import OpenService
 from tests.conformance.scene import Scene
 
@@ -41,13 +41,13 @@ def effect(name: str, number: int = 4, **fields: Any) -> Effect:
     return Effect(APP, number, name, "comment", "{}")._replace(**fields)
 
 
-def take(outbox: OutboxStore) -> Taken:
+def take(outbox: OutboxStore) -> LeasedEffect:
     taken = outbox.take(LEASE_S)
     assert taken is not None
     return taken
 
 
-def done(outbox: OutboxStore, taken: Taken, made: int | None = None) -> None:
+def done(outbox: OutboxStore, taken: LeasedEffect, made: int | None = None) -> None:
     assert outbox.settle(taken, made=made, outcome="")
 
 
@@ -61,23 +61,23 @@ def drained(outbox: OutboxStore) -> list[tuple[int, str]]:
 
 
 def test_an_effect_is_owed_once_by_its_name_also_when_it_is_done(outbox: OutboxStore) -> None:
-    assert outbox.owe([effect("a"), effect("b")]) == 2
-    assert outbox.owe([effect("b", data="other"), effect("c")]) == 1
+    assert outbox.enqueue([effect("a"), effect("b")]) == 2
+    assert outbox.enqueue([effect("b", data="other"), effect("c")]) == 1
     assert drained(outbox) == [(4, "a"), (4, "b"), (4, "c")]
-    assert outbox.owe([effect("a")]) == 0
+    assert outbox.enqueue([effect("a")]) == 0
     assert outbox.take(LEASE_S) is None
     assert outbox.next_s() is None
 
 
 def test_the_same_name_on_another_number_is_another_effect(outbox: OutboxStore) -> None:
-    assert outbox.owe([effect("a", 4), effect("a", 5), effect("a", 0)]) == 3
+    assert outbox.enqueue([effect("a", 4), effect("a", 5), effect("a", 0)]) == 3
     assert sorted(drained(outbox)) == [(0, "a"), (4, "a"), (5, "a")]
 
 
 def test_whoever_takes_an_effect_is_told_all_about_it(outbox: OutboxStore, clock: Clock) -> None:
-    outbox.owe([effect("a", data='{"text": "ü"}', run=12, kind="react", thing="reaction:1")])
+    outbox.enqueue([effect("a", data='{"text": "ü"}', run=12, kind="react", thing="reaction:1")])
     taken = take(outbox)
-    assert taken._replace(token="") == Taken(
+    assert taken._replace(token="") == LeasedEffect(
         repository=APP,
         number=4,
         place=1,
@@ -89,7 +89,7 @@ def test_whoever_takes_an_effect_is_told_all_about_it(outbox: OutboxStore, clock
         data='{"text": "ü"}',
         run=12,
         run_status=None,
-        owed_us=clock.now_us,
+        enqueued_us=clock.now_us,
         tries=0,
         sent_us=None,
         made=None,
@@ -100,10 +100,10 @@ def test_a_number_that_is_leased_is_taken_by_nobody_else_until_the_lease_has_run
     outbox: OutboxStore, clock: Clock
 ) -> None:
     """Without `token` and `due_us` in `lease` both send the same comment."""
-    outbox.owe([effect("a"), effect("b")])
+    outbox.enqueue([effect("a"), effect("b")])
     first = take(outbox)
     assert outbox.take(LEASE_S) is None
-    outbox.owe([effect("c")])
+    outbox.enqueue([effect("c")])
     assert outbox.take(LEASE_S) is None, "what is owed meanwhile waits as well"
     clock.advance(LEASE_S + 1)
     second = take(outbox)
@@ -118,7 +118,7 @@ def test_a_number_that_is_leased_is_taken_by_nobody_else_until_the_lease_has_run
 
 def test_of_many_who_take_at_once_each_effect_has_one(outbox: OutboxStore) -> None:
     """Without the lock of `lease` two of them get the same number."""
-    outbox.owe([effect("a", number) for number in range(1, 9)])
+    outbox.enqueue([effect("a", number) for number in range(1, 9)])
 
     def work(_: int) -> list[int]:
         numbers = []
@@ -132,9 +132,9 @@ def test_of_many_who_take_at_once_each_effect_has_one(outbox: OutboxStore) -> No
 
 
 def test_what_is_put_off_holds_up_its_number_and_no_other(outbox: OutboxStore, clock: Clock) -> None:
-    outbox.owe([effect("a", 4), effect("b", 4), effect("a", 5)])
+    outbox.enqueue([effect("a", 4), effect("b", 4), effect("a", 5)])
     assert outbox.put_off(take(outbox), 60, "GitHub is away", failed=True, maybe_sent=True)
-    outbox.owe([effect("c", 4)])
+    outbox.enqueue([effect("c", 4)])
     assert drained(outbox) == [(5, "a")]
     assert outbox.next_s() == 60
     clock.advance(61)
@@ -147,7 +147,7 @@ def test_what_is_put_off_holds_up_its_number_and_no_other(outbox: OutboxStore, c
 def test_what_was_surely_not_sent_is_no_try_and_need_not_be_looked_for(
     outbox: OutboxStore, clock: Clock
 ) -> None:
-    outbox.owe([effect("a")])
+    outbox.enqueue([effect("a")])
     outbox.put_off(take(outbox), 60, "too many", failed=False, maybe_sent=False)
     clock.advance(61)
     again = take(outbox)
@@ -157,9 +157,9 @@ def test_what_was_surely_not_sent_is_no_try_and_need_not_be_looked_for(
 def test_what_failed_too_often_waits_for_a_person_and_lets_the_next_pass(
     outbox: OutboxStore, github: GitHubStore, clock: Clock
 ) -> None:
-    outbox.owe([effect("a"), effect("b")])
+    outbox.enqueue([effect("a"), effect("b")])
     outbox.put_off(take(outbox), None, "no such user", failed=True, maybe_sent=False)
-    assert outbox.backlog(10) == Backlog(owed=1, due_us=clock.now_us, dead=1)
+    assert outbox.backlog(10) == Backlog(unsent=1, due_us=clock.now_us, dead=1)
     assert drained(outbox) == [(4, "b")]
     (dead,) = outbox.dead(10)
     assert (dead.name, dead.tries, dead.dead_us, dead.outcome) == ("a", 1, clock.now_us, "no such user")
@@ -171,8 +171,8 @@ def test_what_failed_too_often_waits_for_a_person_and_lets_the_next_pass(
 
 
 def test_the_next_effect_on_a_thing_is_told_its_id(outbox: OutboxStore) -> None:
-    outbox.owe([effect(name, thing="sticky:1") for name in ("a", "b", "c")])
-    outbox.owe([effect("other", thing="sticky:2"), effect("none")])
+    outbox.enqueue([effect(name, thing="sticky:1") for name in ("a", "b", "c")])
+    outbox.enqueue([effect("other", thing="sticky:2"), effect("none")])
     done(outbox, take(outbox), made=77)
     second = take(outbox)
     assert (second.name, second.made) == ("b", 77)
@@ -189,32 +189,11 @@ def take_and_settle(outbox: OutboxStore) -> tuple[str, int | None]:
     return taken.name, taken.made
 
 
-def test_what_comes_later_by_its_own_time_lets_others_pass(outbox: OutboxStore, clock: Clock) -> None:
-    outbox.owe([effect("cancel")])
-    outbox.settle(take(outbox), made=None, outcome="", then=[effect("force", after_s=300)])
-    assert outbox.take(LEASE_S) is None
-    assert outbox.next_s() == 300
-    outbox.owe([effect("comment")])
-    assert outbox.next_s() == 0
-    assert drained(outbox) == [(4, "comment")]
-    clock.advance(301)
-    assert drained(outbox) == [(4, "force")]
-
-
-def test_a_lost_lease_settles_nothing_and_owes_nothing(outbox: OutboxStore, clock: Clock) -> None:
-    outbox.owe([effect("cancel")])
-    first = take(outbox)
-    clock.advance(LEASE_S + 1)
-    take(outbox)
-    assert not outbox.settle(first, made=None, outcome="", then=[effect("force")])
-    assert [each.name for each in outbox.effects(APP, 4, 10)] == ["cancel"]
-
-
 def test_the_end_of_the_run_is_told(scene: Scene, clock: Clock) -> None:
     github = scene.service.store.github  # type: ignore[attr-defined]
     github.repository(APP, "acme/app")
     lease = scene.put_running()
-    github.outbox.owe([effect("progress", run=lease.fence)])
+    github.outbox.enqueue([effect("progress", run=lease.fence)])
     taken = take(github.outbox)
     assert taken.run_status is None
     github.outbox.put_off(taken, 1, "", failed=False, maybe_sent=False)
@@ -226,7 +205,7 @@ def test_the_end_of_the_run_is_told(scene: Scene, clock: Clock) -> None:
 def test_no_more_is_taken_than_github_allows_in_a_minute_and_in_an_hour(
     outbox: OutboxStore, clock: Clock
 ) -> None:
-    outbox.owe([effect(f"a{n}") for n in range(510)])
+    outbox.enqueue([effect(f"a{n}") for n in range(510)])
     assert len(drained(outbox)) == 80
     assert outbox.next_s() == 60
     clock.advance(59)
@@ -243,7 +222,7 @@ def test_no_more_is_taken_than_github_allows_in_a_minute_and_in_an_hour(
 
 
 def test_effects_are_owed_with_what_causes_them_once(github: GitHubStore, outbox: OutboxStore) -> None:
-    github.advance(Known(APP, 4, 1, "{}", "{}"), [Follows("1:create", "{}")])
+    github.advance(KnownNumber(APP, 4, 1, "{}", "{}"), [NewOrder("1:create", "{}")])
     assert github.carry_out(APP, 4, "1:create", item=1, outcome="", effects=[effect("a")])
     assert not github.carry_out(APP, 4, "1:create", item=1, outcome="", effects=[effect("b")])
     assert drained(outbox) == [(4, "a")]
@@ -252,7 +231,7 @@ def test_effects_are_owed_with_what_causes_them_once(github: GitHubStore, outbox
 def test_what_was_sent_long_ago_goes_and_what_is_owed_stays(
     store: Store, outbox: OutboxStore, clock: Clock
 ) -> None:
-    outbox.owe([effect("old"), effect("dead"), effect("due")])
+    outbox.enqueue([effect("old"), effect("dead"), effect("due")])
     done(outbox, take(outbox))
     outbox.put_off(take(outbox), None, "", failed=True, maybe_sent=False)
     clock.advance(31 * DAY_S)

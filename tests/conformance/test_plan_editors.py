@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from interlock.core.cures import cure
 from interlock.core.errors import (
     Held,
     InvalidInput,
@@ -19,7 +20,7 @@ from tests.conformance.planner import EDITOR, Planner, add
 
 def test_an_edit_without_a_run_cannot_answer_completions(planner: Planner) -> None:
     planner.make("A, B", editor=EDITOR)
-    with pytest.raises(InvalidInput, match="Only the run that owes an edit"):
+    with pytest.raises(InvalidInput, match="Only the run of the open edit cycle"):
         planner.edit(add("C"), through=1)
 
 
@@ -98,15 +99,17 @@ def test_others_edit_only_while_no_editor_is_asked(planner: Planner) -> None:
     planner.do("A")
     asked = planner.view().cycle
     assert asked is not None
-    with pytest.raises(Held, match=rf"planner \(item {asked.item}\), for 10 min") as caught:
+    with pytest.raises(
+        Held, match=rf"waits up to 10 min for an edit of planner \(item {asked.item}\)"
+    ) as caught:
         planner.edit(add("C"))
-    assert f"`interlock cancel {asked.item} --reason TEXT`" in caught.value.hint
+    assert caught.value.cures == (cure("cancel", "ends that wait", item=asked.item, why=None),)
     planner.service.cancel(asked.item, why="go on", by="sam")
-    assert "asks for an edit again" in planner.service.why(asked.item).why
+    assert "requests an edit again" in planner.service.why(asked.item).why
     planner.edit(add("C"))
     planner.do("B")
     lease = planner.put_running("something else")
-    with pytest.raises(InvalidInput, match="not been asked to edit"):
+    with pytest.raises(InvalidInput, match="was not asked to edit"):
         planner.edit(add("C"), lease=lease)
 
 
@@ -131,7 +134,7 @@ def test_an_edit_whose_cycle_has_closed_is_not_asked_for_again(planner: Planner)
     planner.do("A")
     asked = planner.ask()
     planner.fail(asked, retry=False)
-    with pytest.raises(ItemEnded, match="cycle has closed"):
+    with pytest.raises(ItemEnded, match="closed edit cycle"):
         planner.service.retry(asked.item.id)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from interlock.core.cures import cure
 from interlock.core.errors import (
     InvalidInput,
     ItemEnded,
@@ -64,7 +65,7 @@ def test_cancelling_takes_the_edit_from_its_editor(planner: Planner) -> None:
 
 def test_lanes_and_types_of_plans_are_for_plans_alone(planner: Planner) -> None:
     for wrong in (NewItem(title="x", lane="plan:1"), NewItem(title="x", type="plan.edit")):
-        with pytest.raises(InvalidInput, match="alone"):
+        with pytest.raises(InvalidInput, match="reserved for plans"):
             planner.service.add([wrong])
 
 
@@ -77,9 +78,9 @@ def test_why_explains_what_a_task_waits_for(planner: Planner) -> None:
 
 def test_showing_a_plan_as_an_item_explains_that_it_is_a_plan(planner: Planner) -> None:
     planner.make("A")
-    with pytest.raises(NotFound, match=f"{planner.plan} is a plan"):
+    with pytest.raises(NotFound, match=f"^{planner.plan} is a plan"):
         planner.service.show(planner.plan)
-    with pytest.raises(NotFound, match="lists them"):
+    with pytest.raises(NotFound, match="lists all items"):
         planner.service.show(planner.plan + 100)
 
 
@@ -90,10 +91,11 @@ def test_why_names_what_brings_a_cancelled_task_back(planner: Planner) -> None:
     removed = next(i for i in planner.service.items(ItemFilter(all=True)) if i.title == "C")
     assert "retry" not in planner.service.why(removed.id).why
     a = planner.task("A").item
-    assert f": `interlock retry {a}` brings it back." in planner.service.why(planner.task("B").item).why
-    with pytest.raises(ItemEnded, match="can never start"):
+    said = planner.service.why(planner.task("B").item)
+    assert said.cures == (cure("retry", "brings it back", item=a),)
+    with pytest.raises(ItemEnded, match="B cannot start"):
         planner.service.retry(planner.task("B").item)
     planner.service.retry(planner.task("A").item)
     assert planner.states() == "A:pend B:wait"
     planner.service.cancel(planner.task("B").item, why="not now", by="sam")
-    assert "`interlock retry" in planner.service.why(planner.task("B").item).why
+    assert planner.service.why(planner.task("B").item).cures[0].operation == "retry"

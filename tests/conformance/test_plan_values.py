@@ -135,7 +135,7 @@ def test_values_that_are_not_operations_or_graphs_are_refused(service: Service) 
                 service.edit_plan(plan, base=1, operations=value)
     no_changes: tuple[Any, ...] = (5, None, {5: 1}, [("priority", 1)])
     for changes in no_changes:
-        with pytest.raises(InvalidPlan, match="not values by name"):
+        with pytest.raises(InvalidPlan, match="not a mapping of changes"):
             service.edit_plan(plan, base=1, operations=[UpdateTask(key="a", changes=changes)])
     assert service.plan(plan).revision == 1
 

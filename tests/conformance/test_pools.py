@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from interlock.core.claiming import Agent
+from interlock.core.claims import Agent
+from interlock.core.cures import cure
 from interlock.core.errors import InvalidInput, NotFound
 from interlock.core.model import Event, EventKind
 from interlock.core.plans.model import Graph, TaskSpec
@@ -70,7 +71,7 @@ def test_an_owner_whose_pool_is_full_is_overtaken(scene: Scene) -> None:
         scene.put(agent="ann")
     running = take(scene, "ann")
     owner, rival = scene.put(agent="ben", lane=LANE), scene.put(agent="cleo", lane=LANE)
-    assert "pool gpu have 2 of 2 runs" in scene.service.why(owner).why
+    assert "has 2 of 2 runs" in scene.service.why(owner).why
     assert scene.claim("cleo").item.id == rival
     assert scene.status(owner) == "deferred"
     scene.done(running[0])
@@ -133,7 +134,7 @@ def test_a_bad_limit_is_refused(scene: Scene, most: Any) -> None:
 def test_a_pool_that_nobody_made_is_refused(scene: Scene) -> None:
     with pytest.raises(NotFound, match="no pool tpu") as refused:
         scene.service.set_agent("ann", pool="tpu")
-    assert "pools set tpu" in refused.value.hint
+    assert refused.value.cures == (cure("set_pool", "creates it", name="tpu", max_concurrency=None),)
     assert scene.service.agents()[0].pool == "gpu"
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
+from interlock.core.errors import InvalidInput
 from interlock.service.contract import RecentRunView
 from interlock.store.port import RUNS_MAX
 from tests.conformance.scene import LANE, LEASE_S, Scene
@@ -40,8 +43,7 @@ def test_runs_are_listed_with_how_they_ended_the_newest_first(scene: Scene) -> N
 
 def test_only_the_newest_ended_runs_are_looked_through(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     assert RUNS_MAX > 2
-    for backend in ("sqlite", "postgres"):
-        monkeypatch.setattr(f"interlock.store.{backend}.reads.RUNS_MAX", 2)
+    monkeypatch.setattr("interlock.store.reads.RUNS_MAX", 2)
     ended = [scene.put_running() for _ in range(3)]
     for lease in ended:
         scene.done(lease)
@@ -49,3 +51,51 @@ def test_only_the_newest_ended_runs_are_looked_through(scene: Scene, monkeypatch
     newest = [held, ended[2], ended[1]]
     assert [r.run for r in scene.service.recent_runs()] == [lease.fence for lease in newest]
     assert [r.run for r in scene.service.recent_runs(limit=2)] == [held.fence, ended[2].fence]
+
+
+def test_runs_of_a_window_and_of_an_agent_are_found_however_many_came_later(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A window in the past is found by the numbers of runs: later runs do not count as searched."""
+    scene.service.set_agent("tester")
+    zero = scene.clock.now
+    long = scene.put_running(lane="long", lease_s=36_000)
+    early = [_ran(scene, "coder", n) for n in range(3)]  # one a minute
+    other = _ran(scene, "tester", 3)
+    scene.done(long)
+    later = [_ran(scene, "coder", 10 + n) for n in range(8)]
+    held = scene.put_running(lane="held", lease_s=36_000)
+
+    def runs(since: float | None = None, until: float | None = None, agent: str | None = None) -> list[int]:
+        at = [None if s is None else zero + timedelta(seconds=s) for s in (since, until)]
+        found = scene.service.recent_runs(since=at[0], until=at[1], agent=agent)
+        return [run.run for run in found]
+
+    assert runs(until=240) == [other, *reversed(early), long.fence]
+    assert runs(since=61, until=119) == [early[1], long.fence], "a run that overlaps the window counts"
+    assert runs(until=240, agent="tester") == [other]
+    assert runs(since=610) == [held.fence, *later[:5:-1]]
+    assert runs(until=0) == []
+    assert runs(since=100_000) == [held.fence], "a current run goes on"
+    monkeypatch.setattr("interlock.store.reads.RUNS_MAX", 5)
+    assert runs(until=240) == [other, *reversed(early), long.fence]
+    (first,) = scene.service.recent_runs(agent="TESTER", until=zero + timedelta(seconds=240))
+    assert (first.run, first.item_added_at) == (other, scene.service.show(first.item).item.created_at)
+    with pytest.raises(InvalidInput):
+        scene.service.recent_runs(since=datetime(2027, 1, 1, tzinfo=UTC).replace(tzinfo=None))
+
+
+def _ran(scene: Scene, agent: str, n: int) -> int:
+    """A run of a minute."""
+    lease = scene.put_running(lane=f"lane:{n}", agent=agent)
+    scene.clock.advance(60)
+    scene.done(lease)
+    return lease.fence
+
+
+def test_runs_on_an_observed_lane_are_runs_of_it(scene: Scene) -> None:
+    scene.service.set_mode(scope="lane", value="docs:", mode="observe")
+    runs = [scene.put_running(lane="docs:1") for _ in range(2)]
+    scene.done(runs[0])
+    found = scene.service.recent_runs(lane="docs:1")
+    assert [(run.run, run.lane) for run in found] == [(lease.fence, "docs:1") for lease in reversed(runs)]

@@ -13,11 +13,11 @@ from interlock.core.model import NewItem
 from interlock.core.plans.model import AddTask, Graph, TaskSpec
 from interlock.core.scopes import Needs
 from interlock.service.contract import ItemFilter, Report, to_json
-from interlock.service.local import LocalService
-from interlock.store.access_port import ANSWERS_KEPT_S, Request
+from interlock.service.local import LocalService, RepeatableOperations
+from interlock.store.access import ANSWERS_KEPT_S, RepeatableRequest
 from tests.conformance.scene import LANE, Scene
 
-ONE = Request("one", "asked")
+ONE = RepeatableRequest("one", "asked")
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def local(scene: Scene) -> LocalService:
     return scene.service
 
 
-def twice(service: LocalService, use: Callable[[LocalService], Any]) -> Any:
+def twice(service: LocalService, use: Callable[[RepeatableOperations], Any]) -> Any:
     """Use a service under a key, and again: the second time nothing is done, and the answer is kept."""
     assert service.answered(ONE) is None
     answer = use(service.answering(ONE))
@@ -55,18 +55,18 @@ def test_a_message_and_a_question(local: LocalService, scene: Scene) -> None:
     answer, kept = twice(local, lambda service: service.msg(item, "hello"))
     assert to_json(answer) == kept
     assert scene.texts(item) == ["hello"]
-    asked = local.answering(Request("two", "")).ask(scene.claim().run, "Which?")
-    assert local.answered(Request("two", ""))["status"] == asked.status
+    asked = local.answering(RepeatableRequest("two", "")).ask(scene.claim().run, "Which?")
+    assert local.answered(RepeatableRequest("two", ""))["status"] == asked.status
 
 
 def test_a_plan_and_its_edit(local: LocalService) -> None:
     plan, kept = twice(local, lambda service: service.create_plan("p", Graph(tasks=(TaskSpec(key="a"),))))
     assert kept == {"plan": plan.id}
     assert len(local.plans()) == 1
-    edit = local.answering(Request("two", "")).edit_plan(
+    edit = local.answering(RepeatableRequest("two", "")).edit_plan(
         plan.id, base=1, operations=[AddTask(task=TaskSpec(key="b"))]
     )
-    assert to_json(edit) == local.answered(Request("two", ""))
+    assert to_json(edit) == local.answered(RepeatableRequest("two", ""))
 
 
 @pytest.mark.parametrize("limits", [None, "agent", "pool"])
@@ -132,7 +132,7 @@ def test_of_many_at_once_one_is_carried_out(local: LocalService) -> None:
 def test_a_key_belongs_to_what_was_asked(local: LocalService) -> None:
     local.answering(ONE).add([NewItem(title="x")])
     with pytest.raises(InvalidInput, match="another request"):
-        local.answered(Request("one", "something else"))
+        local.answered(RepeatableRequest("one", "something else"))
 
 
 def test_answers_are_forgotten_after_a_day(local: LocalService, scene: Scene) -> None:

@@ -98,7 +98,7 @@ class TestWhyItCame:
         assert (written(scene, item), len(scene.every())) == ([], 1)
 
     def test_without_a_message_there_is_nothing_to_keep_them_with(self, scene: Scene) -> None:
-        with pytest.raises(InvalidInput, match="belong to a message"):
+        with pytest.raises(InvalidInput, match="describe a message"):
             scene.add("work", **self.WHY)
 
 
@@ -174,7 +174,7 @@ class TestPython:
 
     def test_a_message_has_one_kind_of_sender(self, scene: Scene) -> None:
         il, item = Interlock(scene.service), scene.put("work")
-        with pytest.raises(InvalidInput, match="one kind of sender"):
+        with pytest.raises(InvalidInput, match="A message has one sender"):
             il.msg(item, "hello", from_bot=True, from_system=True)
-        with pytest.raises(InvalidInput, match="one kind of sender"):
+        with pytest.raises(InvalidInput, match="A message has one sender"):
             il.add("work", from_bot=True, from_agent="coder")

@@ -10,7 +10,7 @@ import apsw
 import psycopg
 import pytest
 
-from interlock.core.commands import Wall
+from interlock.core.commands import QuotaLimit
 from interlock.core.errors import InvalidInput
 from interlock.service.contract import GateView, ItemFilter, LeaseView
 from interlock.service.local import LocalService
@@ -147,7 +147,7 @@ def _keep_back_off(scene: Scene, lease: LeaseView) -> None:
 
 
 def _wall(scene: Scene, lease: LeaseView) -> None:
-    scene.release(lease, wall=Wall(for_s=60.0))
+    scene.release(lease, wall=QuotaLimit(for_s=60.0))
     scene.pass_s(61.0)
 
 
@@ -393,7 +393,7 @@ def test_an_exempt_item_starts_on_a_shut_lane(scene: Scene) -> None:
 
 
 def test_an_exempt_item_overtakes_an_owner_that_the_gate_keeps_waiting(scene: Scene) -> None:
-    """Taken out: the exempt types in `overtakable` and `candidates`, and `Ledger.shut` in `overtake`."""
+    """Taken out: the exempt types in `overtakable` and `candidates`, and `Ledger.is_shut` in `overtake`."""
     owner = scene.put(lane=LANE)
     between = scene.put(lane=LANE)
     look = scene.put(lane=LANE, type=TRIAGE)
@@ -506,28 +506,28 @@ def test_why_names_the_active_issue_and_the_place_in_line(scene: Scene) -> None:
         return made.state, made.next
 
     none = "waits: issue #42 is not the active one of series RFC-093 (none is; #42 is not in its line)"
-    assert told() == (none, "the next look at the series chooses one")
+    assert told() == (none, "the next reconcile chooses one")
     active = assign(scene, 41, micro=1)
     assert told() == (
         "waits: issue #42 is not the active one of series RFC-093 (#41 is; #42 is not in its line)",
-        "it may start when #42 has joined the line and its turn has come",
+        "it can start when #42 has joined the line and is next",
     )
     mine = assign(scene, 42, micro=3)
     waits = "issue #42 is not the active one of series RFC-093 (#41 is; #42 has place 1 in its line)"
-    assert told() == (f"waits: {waits}", "it may start when #41 has left the series")
+    assert told() == (f"waits: {waits}", "it can start when #41 has left the series")
     nameless = assign(scene, None, micro=2)
     lease = scene.claim(types=["series.assignment"], item=active, external=True)
     assert told() == (
         "waits: issue #42 is not the active one of series RFC-093 (#41 is; #42 has place 2 in its line)",
-        "it may start when #41 and the one between them have left the series",
+        "it can start when #41 and the one between them have left the series",
     )
     assert f"behind item {item}, which cannot start, as issue #42" in scene.service.why(behind).state
     assert scene.service.end_external(active, lease.fence, "done", why="merged").promoted == (nameless,)
     assert told()[0].endswith(f"(item {nameless} is; #42 has place 1 in its line)")
     scene.service.cancel(nameless, why="left")
     assert scene.status(mine) == "pending"
-    come = "waits: series RFC-093 has come to issue #42, but has not opened its lane yet"
-    assert told() == (come, "the next look at the series opens it")
+    come = "waits: issue #42 is the active issue of series RFC-093, but its lane is not open yet"
+    assert told() == (come, "the next reconcile opens it")
     reopen(scene)
     assert not scene.service.why(item).hindered
 
@@ -537,7 +537,7 @@ def test_why_of_a_run_that_a_shut_gate_stops(scene: Scene) -> None:
     shut(scene)
     made = scene.service.why(lease.item.id)
     assert "was asked to stop (series_queued)" in made.state
-    assert "it is offered again and keeps its lane, for attempt 1 of 3" in made.next
+    assert "it is retried (attempt 1 of 3) and keeps its lane" in made.next
 
 
 @pytest.mark.parametrize(

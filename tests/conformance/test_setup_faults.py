@@ -26,7 +26,7 @@ def test_a_fault_of_a_lane_keeps_the_lane_and_pauses_it(scene: Scene) -> None:
     scene.release(scene.claim(), fault_s=5.0, error="Two stores.")
     assert scene.statuses(first, second) == ["pending", "deferred"]
     assert scene.idle()
-    assert "a fault of the set-up" in scene.service.why(first).why
+    assert "a set-up fault" in scene.service.why(first).why
     scene.pass_s(5)
     assert scene.claim().item.id == first
     assert scene.item(first).reason == "due"
@@ -36,7 +36,7 @@ def test_an_item_without_a_lane_waits_as_well(scene: Scene) -> None:
     item = scene.put("work", lane=None)
     scene.release(scene.claim(), fault_s=5.0)
     assert scene.idle()
-    assert "a fault of the set-up" in scene.service.why(item).why
+    assert "a set-up fault" in scene.service.why(item).why
     scene.pass_s(5)
     assert scene.claim().item.id == item
 

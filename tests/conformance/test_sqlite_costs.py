@@ -1,6 +1,6 @@
 """What a statement costs on SQLite does not grow with the store, in steps of SQLite's virtual machine.
 
-Every use case runs on a store of 1,000 items and on one of many more. Each statement may take at most twice
+Every operation runs on a store of 1,000 items and on one of many more. Each statement may take at most twice
 the steps on the larger one, unless `GROWS` names it with a reason. No clock is involved: counts are exact.
 `INTERLOCK_COST_ITEMS` sets the larger size: 50,000 by default, up to a million.
 """
@@ -17,16 +17,16 @@ from typing import Any
 import apsw
 import pytest
 
-from interlock.core.commands import Wall
+from interlock.core.commands import QuotaLimit
 from interlock.core.model import ANOTHER_SYSTEM, NewItem, Policy
 from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, TaskSpec
 from interlock.service import sweeper
 from interlock.service.contract import ItemFilter, LeaseView, Report
 from interlock.service.local import LocalService
-from interlock.store import metering
-from interlock.store.sqlite import reads, snapshot
+from interlock.store import metrics, reads
+from interlock.store.sqlite import snapshot
 from interlock.store.sqlite.store import SqliteStore
-from interlock.testing.clock import Clock
+from tests.clock import Clock
 from tests.conformance.access_cases import use_access
 from tests.conformance.github_cases import use_github
 from tests.faults.stores import broken
@@ -35,7 +35,7 @@ FEW = 1_000
 MANY = int(os.environ.get("INTERLOCK_COST_ITEMS", "50000"))
 #: Steps that are no growth: a merge that finds a few rows more or fewer beside the one that it looks for.
 SLACK = 50
-#: What may grow: the use case, the statement, and why.
+#: What may grow: the operation, the statement, and why.
 GROWS = {
     ("access", "access/tokens"): "reads up to TOKENS_MAX tokens",
     ("list agents", "agents"): "counts up to 1,000 items that wait for each agent by name",
@@ -125,7 +125,7 @@ DROP TABLE fill;
 
 
 class Costs:
-    """A filled store, and the steps of each statement by use case."""
+    """A filled store, and the steps of each statement by operation."""
 
     def __init__(self, path: Path, count: int) -> None:
         clock = Clock()
@@ -138,23 +138,23 @@ class Costs:
         clock.advance(1)
         self.steps: Counter[tuple[str, str]] = Counter()
         self._before: dict[tuple[int, str], tuple[int, int]] = {}
-        self._use_case = ""
+        self._operation = ""
         self._db.trace_v2(apsw.SQLITE_TRACE_PROFILE, self._note)
 
     @contextmanager
-    def of(self, use_case: str) -> Iterator[None]:
+    def of(self, operation: str) -> Iterator[None]:
         """Count what happens inside."""
-        self._use_case = use_case
+        self._operation = operation
         try:
             yield
         finally:
-            self._use_case = ""
+            self._operation = ""
 
     def _note(self, event: dict[str, Any]) -> None:
         steps = self._steps(event)
-        if self._use_case:
+        if self._operation:
             names = {text.strip(): name for name, text in self._store.database.sql._texts.items()}
-            self.steps[self._use_case, names.get(event["sql"].strip(), event["sql"])] += steps
+            self.steps[self._operation, names.get(event["sql"].strip(), event["sql"])] += steps
 
     def _steps(self, event: dict[str, Any]) -> int:
         """The steps of this run alone: SQLite adds up those of all runs of a prepared statement."""
@@ -167,7 +167,7 @@ class Costs:
 
 
 def run_everything(costs: Costs) -> None:
-    """Every use case, on items of its own beside all that the store is filled with."""
+    """Every operation, on items of its own beside all that the store is filled with."""
     service, of = costs.service, costs.of
     service.set_agent("coder", max_concurrency=10)
     for agent in ("agent-0", "agent-1", "agent-2"):
@@ -247,7 +247,7 @@ def run_everything(costs: Costs) -> None:
 
 
 def tell_and_wait(costs: Costs, start: Callable[..., LeaseView]) -> None:
-    """Messages, questions, walls, pools, workers and notices."""
+    """Messages, questions, quota limits, pools, workers and notices."""
     service, of, store = costs.service, costs.of, costs.service.store
     lease = start(lane="issue:mine/mine#2")
     with of("message, inbox, done"):
@@ -263,8 +263,8 @@ def tell_and_wait(costs: Costs, start: Callable[..., LeaseView]) -> None:
         service.ask(service.next("coder")[0].run, "Which?")
         assert store.asking(10)
         service.msg(lease.item.id, "This one")
-    with of("release at a wall"):
-        service.release([Report(run=service.next("coder")[0].run, wall=Wall(for_s=60.0))])
+    with of("release at a quota limit"):
+        service.release([Report(run=service.next("coder")[0].run, wall=QuotaLimit(for_s=60.0))])
     service.set_pool("gpu", max_concurrency=2)
     service.set_agent("trainer", pool="gpu")
     with of("claim in a pool"):
@@ -385,6 +385,8 @@ def plan_and_edit(costs: Costs) -> None:
     with of("look at a plan"):
         service.plan(plan.id)
         service.plans()
+        service.plans(project="web", ended=True, limit=5)
+        service.plan_tasks(service.plans(limit=1)[0].id, limit=5)
     service.cancel_plan(plan.id, why="enough")
 
 
@@ -407,9 +409,9 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot, "AHEAD_MAX", 10)
     monkeypatch.setattr("interlock.core.why.AHEAD_MAX", 10)
     monkeypatch.setattr(sweeper, "LINES", 20)
-    monkeypatch.setattr(metering, "LINES", 500)
-    monkeypatch.setattr(metering, "COUNTED", 20)
-    monkeypatch.setattr(metering, "SERIES_MAX", 20)
+    monkeypatch.setattr(metrics, "LINES", 500)
+    monkeypatch.setattr(metrics, "COUNTED", 20)
+    monkeypatch.setattr(metrics, "SERIES_MAX", 20)
 
 
 def measured(path: Path, count: int, change: Callable[[Costs], None] = lambda _: None) -> Costs:

@@ -69,7 +69,7 @@ def test_a_message_without_text_is_refused_everywhere(scene: Scene, text: str) -
 class TestHolds:
     def test_a_hold_cannot_ask(self, scene: Scene) -> None:
         lease = holding(scene)
-        with pytest.raises(InvalidInput, match="A hold cannot wait for a person"):
+        with pytest.raises(InvalidInput, match="A hold cannot ask a person"):
             scene.service.ask(lease.run, "Which branch?")
         assert scene.done(lease).status == "succeeded"
 
@@ -86,7 +86,7 @@ class TestHolds:
         assert scene.service.show(item).runs[0].status in ("failed", "lost")
         with pytest.raises(ItemEnded, match="is a hold") as refused:
             scene.service.retry(item)
-        assert "interlock hold" in refused.value.hint
+        assert f"a new hold of lane {LANE}" in refused.value.hint
         assert scene.status(item) == "cancelled"
 
     def test_one_that_failed_still_leaves_unread_messages_to_the_next(self, scene: Scene) -> None:

@@ -11,6 +11,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -27,6 +28,7 @@ from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, TaskSp
 from interlock.orchestrator.orchestrator import Orchestrator
 from interlock.service.contract import EventView, ItemFilter, NoticeView, Report, Service
 from interlock.service.local import LocalService
+from interlock.service.series import SeriesView
 from interlock.settings import TypeDefaults
 from tests.conformance.scene import Scene
 
@@ -132,10 +134,13 @@ NOTICE = NoticeView(
 )
 
 
-class _Agreeing:
-    """A keeper of series that takes everything: what is wrong, the service says."""
+class _AnySeries:
+    """Series of a repository that take everything: what is wrong, the service says."""
 
-    def __getattr__(self, _: str) -> Callable[..., object]:
+    def status(self, _: str | None = None) -> list[SeriesView]:
+        return []
+
+    def __getattr__(self, _: str) -> Callable[..., Any]:
         return lambda *_, **__: None
 
 
@@ -162,8 +167,16 @@ def good(scene: Scene) -> dict[str, dict[str, Any]]:
         "remove_pool": {"name": "gone"},
         "remove_agent": {"name": "gone"},
         "near_agent": {"name": "codr"},
+        "unknown_agents": {},
         "sender_of": {"run": run},
         "stopped": {},
+        "trend": {},
+        "attention": {},
+        "upcoming": {},
+        "effects": {},
+        "retry_effects": {"effects": ["1:7:1"]},
+        "drop_effects": {"effects": ["1:7:1"], "why": "x"},
+        "demo": {},
         "external": {},
         "block": {"lane": "issue:acme/app#7", "blocker": "x", "why": "x"},
         "unblock": {"lane": "issue:acme/app#7"},
@@ -181,6 +194,7 @@ def good(scene: Scene) -> dict[str, dict[str, Any]]:
         "on_lane": {"lane": "issue:acme/app#7"},
         "create_token": {"name": "ci", "scope": "read"},
         "revoke_token": {"token": "gone"},
+        "sign_in_link": {"caller": "gone"},
         "end_external": {"item": gone, "run": 1, "outcome": "done", "why": "x"},
         "msg": {"item": item, "text": "x"},
         "cancel": {"item": gone, "why": "x"},
@@ -219,6 +233,7 @@ def good(scene: Scene) -> dict[str, dict[str, Any]]:
         "plans": {},
         "plan_history": {"plan": plan},
         "plan_at": {"plan": plan, "revision": 1},
+        "plan_tasks": {"plan": plan},
         "plan_stats": {"plan": plan},
         "edit_plan": {"plan": plan, "base": 1, "operations": ()},
         "plan_batch": {"run": run},
@@ -278,7 +293,8 @@ PATIENT = {"next.wait_s", "follow.after"}
 @pytest.mark.parametrize("method", methods())
 def test_a_wrong_argument_of_any_method_is_refused_in_words(scene: Scene, method: str) -> None:
     if isinstance(scene.service, LocalService):
-        scene.service.keeper = _Agreeing()  # type: ignore[assignment]
+        scene.service.series_operations.open_series = lambda _: nullcontext(_AnySeries())
+        scene.service.series_operations.repositories = lambda: ["acme/app"]
     call, arguments = getattr(scene.service, method), good(scene)[method]
     hints = typing.get_type_hints(getattr(Service, method))
     for name in [*inspect.signature(getattr(Service, method)).parameters][1:]:
@@ -358,12 +374,12 @@ def test_fractions_of_positions_and_read_marks_are_refused(scene: Scene) -> None
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"a": [{"b": 1, "b": 1}]}', '{"r": "x", "r": "y"}'])
 def test_a_payload_or_result_with_a_key_twice_is_refused(scene: Scene, text: str) -> None:
-    with pytest.raises(InvalidInput, match=r"payload is not valid JSON: the key '.' is there more than once"):
+    with pytest.raises(InvalidInput, match=r"payload is not valid JSON: the key '.' is duplicated"):
         scene.put("work", payload=text)
     lease = scene.put_running("work")
     with pytest.raises(InvalidInput, match="result is not valid JSON: the key"):
         scene.done(lease, result=text)
-    with pytest.raises(InvalidInput, match="more than once"):
+    with pytest.raises(InvalidInput, match="duplicated"):
         with_graph(scene, Graph(tasks=(dataclasses.replace(A, payload=text),)))
     assert scene.done(lease).status == "succeeded"
 

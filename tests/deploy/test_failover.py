@@ -14,7 +14,7 @@ from interlock.service.contract import Report
 from tests.faults.pair import Pair
 from tests.faults.processes import wait_until
 from tests.faults.stores import assert_kept
-from tests.http.asking import ask
+from tests.http.requests import ask
 from tests.http.up import Up
 from tests.patience import PATIENCE_S
 from tests.postgres_fixtures import StartPostgres

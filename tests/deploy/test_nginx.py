@@ -27,8 +27,8 @@ from interlock.service.contract import Report
 from tests.faults.processes import wait_until
 from tests.http.test_remote import SECRET, _certificate
 from tests.http.up import Up
-from tests.mcp.talking import model
-from tests.mcp.test_door import over_http
+from tests.mcp.client import model
+from tests.mcp.test_endpoint import over_http
 from tests.patience import PATIENCE_S
 
 CONFIGURATION = Path(__file__).parents[2] / "deploy" / "nginx.conf"

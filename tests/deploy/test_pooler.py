@@ -10,7 +10,7 @@ from interlock.core.model import NewItem
 from interlock.service.contract import Report
 from tests.acceptance.command import Command
 from tests.faults.stores import assert_kept
-from tests.http.asking import ask
+from tests.http.requests import ask
 from tests.http.up import Up
 from tests.integration import pooler
 

@@ -1,4 +1,4 @@
-"""The page about the architecture names what is there: its rooms, its layers, its functions."""
+"""The page about the architecture names what is there: its packages, its layers, its functions."""
 
 import importlib
 import re
@@ -11,16 +11,16 @@ from docs.generate import ROOT
 
 PAGE = ROOT / "docs" / "explanation" / "architecture.md"
 AGENTS = ROOT / "AGENTS.md"
-HOUSE = ROOT / "src" / "interlock"
+PACKAGE = ROOT / "src" / "interlock"
 #: `module.path:Class.function`, relative to the package.
 NAMED = sorted(set(re.findall(r"`([a-z_.]+:[A-Za-z_.]+)`", PAGE.read_text("utf-8"))))
 WALKS = ("`add`", "`next`", "`done`", "Sweep", "Plan edit", "`push`", "`work`")
 
 
-def rooms() -> set[str]:
+def packages() -> set[str]:
     """Packages and modules of the package's top, but for the two that Python itself asks for."""
-    folders = {path.parent.name for path in HOUSE.glob("*/__init__.py")}
-    return (folders | {path.stem for path in HOUSE.glob("*.py")}) - {"__init__", "__main__"}
+    folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    return (folders | {path.stem for path in PACKAGE.glob("*.py")}) - {"__init__", "__main__"}
 
 
 def layers(page: Path) -> list[str]:
@@ -46,9 +46,9 @@ def test_every_walk_is_a_numbered_list_of_functions(title: str):
     assert len([name for name in NAMED if f"`{name}`" in walk]) >= 5
 
 
-def test_every_room_is_listed_with_its_one_line():
-    table = PAGE.read_text("utf-8").split("\n## The rooms\n")[1].partition("\n## ")[0]
-    assert set(re.findall(r"^\| `(\w+)` \| \S", table, re.MULTILINE)) == rooms()
+def test_every_package_is_listed_with_its_one_line():
+    table = PAGE.read_text("utf-8").split("\n## The packages\n")[1].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+)` \| \S", table, re.MULTILINE)) == packages()
 
 
 @pytest.mark.parametrize("page", [PAGE, AGENTS], ids=lambda page: page.name)
@@ -58,5 +58,5 @@ def test_the_drawing_is_what_import_linter_enforces(page: Path):
     ]
     enforced = next(contract for contract in contracts if contract["id"] == "layers")
     assert layers(page) == enforced["layers"]
-    drawn = {room for layer in layers(page) for room in layer.split(" | ") if not room.startswith("(")}
-    assert drawn == rooms() - set(enforced["exhaustive_ignores"])
+    drawn = {name for layer in layers(page) for name in layer.split(" | ") if not name.startswith("(")}
+    assert drawn == packages() - set(enforced["exhaustive_ignores"])

@@ -7,11 +7,19 @@ from pathlib import Path
 import pytest
 
 from docs.generation.codes import event_data
-from interlock.core.commands import Wall
+from interlock.core.commands import QuotaLimit
 from interlock.core.errors import EditRefused
 from interlock.core.model import ANOTHER_SYSTEM, OUR_BOT, EventKind, NewItem, Policy
 from interlock.core.notices import WAITS_S
-from interlock.core.plans.model import AddTask, EdgeSpec, Graph, Operation, RemoveTask, TaskSpec, UpdateTask
+from interlock.core.plans.model import (
+    AddTask,
+    EdgeSpec,
+    EditOperation,
+    Graph,
+    RemoveTask,
+    TaskSpec,
+    UpdateTask,
+)
 from interlock.core.timing import WAKES_MAX
 from interlock.service.contract import ItemFilter, LeaseView, Report
 from interlock.service.local import LocalService
@@ -118,7 +126,7 @@ def tell(story: Story) -> None:
     tell_of_questions(story)
     story.add(None, "ivan")
     service.edit(service.items(ItemFilter(agent="ivan"))[0].id, {"priority": 3}, by="sam")
-    wall = Wall(for_s=60.0, why="quota", whole_agent=True)
+    wall = QuotaLimit(for_s=60.0, why="quota", whole_agent=True)
     service.release([Report(run=story.next("ivan").run, wall=wall)])
     tell_of_a_plan(story)
     story.add("lane:5", "jane")
@@ -185,7 +193,7 @@ def tell_of_a_plan(story: Story) -> None:
     tasks = tuple(TaskSpec(key=key, agent="gina", max_attempts=1) for key in ("a", "b", "c"))
     edges = (EdgeSpec(source="a", target="b"),)
     plan = service.create_plan("work", Graph(tasks=tasks, edges=edges), editor="hugo", by="sam").id
-    change: list[Operation] = [
+    change: list[EditOperation] = [
         AddTask(task=TaskSpec(key="d", agent="gina")),
         RemoveTask(key="c"),
         UpdateTask(key="b", changes={"priority": 2}),

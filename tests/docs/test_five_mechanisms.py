@@ -12,7 +12,7 @@ from interlock.cli.command import ENTRIES, Group
 from interlock.core.model import EventKind, Reason
 from interlock.core.states import ItemStatus
 from interlock.service.contract import StatsView
-from interlock.service.planview import PlanStatsView
+from interlock.service.plan_view import PlanStatsView
 from interlock.settings import SETTINGS, TYPE_SETTINGS
 
 ROOT = Path(__file__).parents[2]

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from docs.generate import REGIONS, ROOT, filled, pages, regions
+from docs.generate import REGIONS, ROOT, filled, generated_pages, pages, regions
 from docs.generation.limits import shown
 from interlock import settings
 from interlock.cli.command import ENTRIES
 from interlock.cli.parser import root
 from interlock.core.errors import Exit
-from interlock.core.model import EventKind, Policy, Reason, Verdict
+from interlock.core.model import ArrivalDecision, EventKind, Policy, Reason
 from interlock.core.states import BIRTHS, ITEM_MOVES, RUN_MOVES, ItemStatus, RunStatus
 from interlock.settings import OTHER_VARIABLES, SETTINGS, TYPE_SETTINGS
 from tests.docs.pages import REFERENCE, name_of, rows, section
@@ -48,14 +48,14 @@ def constants(module: str) -> dict[str, float]:
     return {name: value for name, value in values.items() if isinstance(value, int | float)}
 
 
-@pytest.mark.parametrize("path", list(pages()), ids=name_of)
+@pytest.mark.parametrize("path", list(generated_pages()), ids=name_of)
 def test_what_is_generated_is_current(path: Path):
     text = path.read_text("utf-8")
     assert filled(text) == text, f"{name_of(path)} is stale: run `make docs` and commit it"
 
 
 def test_every_region_stands_on_exactly_one_page():
-    used = [name for path in pages() for name in regions(path.read_text("utf-8"))]
+    used = [name for path in generated_pages() for name in regions(path.read_text("utf-8"))]
     assert sorted(used) == sorted(REGIONS)
 
 
@@ -133,7 +133,9 @@ def test_every_reason_code_is_documented():
 def test_every_error_code_is_documented_with_its_exit_code():
     text = (SOURCE / "core" / "errors.py").read_text("utf-8")
     told = rows(page("error-codes.md"))
-    of_the_command = set(re.findall(r'\.error\(\s*"(\w+)"', (SOURCE / "cli" / "main.py").read_text("utf-8")))
+    of_the_command = set(
+        re.findall(r'_with_code\(\s*"(\w+)"', (SOURCE / "cli" / "main.py").read_text("utf-8"))
+    )
     assert of_the_command
     assert set(told) == set(re.findall(r'^    code = "(\w+)"$', text, re.MULTILINE)) | of_the_command
     assert "| 5 |" in told["lease_lost"]
@@ -150,7 +152,7 @@ def test_every_state_and_decision_is_documented():
     states = REFERENCE / "states.md"
     assert set(rows(section(states, "Items"))) == set(ItemStatus)
     assert set(rows(section(states, "Runs"))) == set(RunStatus)
-    assert set(rows(section(states, "Decisions on an arrival"))) == set(Verdict)
+    assert set(rows(section(states, "Decisions on an arrival"))) == set(ArrivalDecision)
 
 
 def test_the_diagrams_show_every_move_and_no_other():

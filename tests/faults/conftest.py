@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from interlock.testing.postgres import PostgresServer, short_tempdir
 from tests.faults.clocks import ServerClock
 from tests.faults.failpoints import Proxy
 from tests.faults.processes import Crew
 from tests.faults.stores import open_service, query
 from tests.faults.workers import Site
 from tests.postgres_fixtures import StartPostgres
+from tests.postgres_server import PostgresServer, short_tempdir
 
 STORES = ["sqlite", "postgres18"]
 CHEAP = [*STORES, "postgres16"]

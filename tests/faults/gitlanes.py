@@ -62,7 +62,7 @@ def hold(talk: Connection, url: str, place: str, lease_s: float) -> None:
     lanes = GitLanes(url, Path(place), lease_min_s=lease_s)
     lease = acquire(lanes, "holder", lease_s=lease_s)
     assert lease is not None
-    say(talk, (lease.fence, lease.run, lanes.touch(lease.run), str(lanes.objects)))
+    say(talk, (lease.fence, lease.run, lanes.new_owner_commit(lease.run), str(lanes.objects)))
     while True:
         word = talk.recv()
         say(talk, getattr(lanes, word)([Report(run=lease.run)])[0])

@@ -6,8 +6,8 @@ from typing import Any
 
 import psycopg
 
-from interlock.testing.postgres import PORT, SUPERUSER, PostgresServer
 from tests.faults.processes import wait_until
+from tests.postgres_server import PORT, SUPERUSER, PostgresServer
 
 
 class Pair:

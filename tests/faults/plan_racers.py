@@ -10,14 +10,14 @@ from multiprocessing.synchronize import Barrier
 from typing import Any
 
 from interlock.core.errors import EditRefused, InterlockError
-from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Operation, RemoveTask, TaskSpec
+from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, EditOperation, RemoveTask, TaskSpec
 from interlock.service.contract import Report
 from interlock.service.local import LocalService
 from tests.faults.processes import say
 from tests.faults.stores import open_service, open_store
 
 
-def replacing(old: str, new: str, after: str) -> list[Operation]:
+def replacing(old: str, new: str, after: str) -> list[EditOperation]:
     """One task in place of another."""
     return [
         RemoveTask(key=old),

@@ -20,7 +20,7 @@ from interlock.client import Interlock
 from interlock.core.errors import EditRefused, ItemEnded, LeaseLost
 from interlock.core.model import NewItem, Policy
 from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, TaskSpec
-from interlock.service.contract import ItemFilter, Report
+from interlock.service.contract import ItemFilter, NextWish, Report
 from interlock.service.local import LocalService
 from interlock.store.postgres import database
 from tests.faults.processes import say
@@ -50,6 +50,29 @@ def claim_as(talk: Connection, barrier: Barrier, agent: str, url: str, times: in
 def claim_as_one_of_four(talk: Connection, barrier: Barrier, url: str, limit: int) -> list[tuple[int, int]]:
     """The same, for one of four agents."""
     return claim(talk, barrier, url, f"coder{os.getpid() % 4}", limit)
+
+
+def end_and_claim(talk: Connection, barrier: Barrier, agent: str, url: str) -> list[int]:
+    """End one run after the other, and claim with most ends, until no item waits; the items that it had."""
+    dice, service = random.Random(os.getpid()), open_service(url)
+    service.agents()
+    barrier.wait()
+    had: list[int] = []
+    lease = None
+    while lease is not None or not {"pending", "deferred"}.isdisjoint(service.stats().items):
+        if lease is None:
+            leases = service.next(agent, lease_s=60)
+        elif dice.random() < 0.3:  # another racer may take the room
+            service.done([Report(run=lease.run)])
+            leases = []
+        else:
+            done = service.done([Report(run=lease.run)], next=NextWish(agent, lease_s=60))
+            assert done.runs[0].refusal is None
+            leases = done.leases
+        lease = next(iter(leases), None)
+        had += [lease.item.id] if lease is not None else []
+    service.close()
+    return had
 
 
 def edit(talk: Connection, barrier: Barrier, url: str, items: list[int]) -> list[int]:
@@ -156,7 +179,7 @@ def hold_open(talk: Connection, url: str, stage: str, rounds: int) -> None:
     store: Any = service.store
     write = writing(service)
     apply = write.get()
-    send: Any = store.claims._send if stage == "claiming" else None
+    send: Any = store.claims.send if stage == "claiming" else None
 
     def wait() -> None:
         say(talk, "open")
@@ -176,7 +199,7 @@ def hold_open(talk: Connection, url: str, stage: str, rounds: int) -> None:
 
     for n in range(rounds):
         if stage == "claiming":
-            store.claims._send = slow_claim
+            store.claims.send = slow_claim
             service.next("slow", lease_s=60)
         else:
             if stage in BY_LOCK:
@@ -363,7 +386,11 @@ def _hold(service: LocalService, dice: random.Random, lanes: list[str]) -> None:
     service.renew([Report(run=lease.run) for lease in leases])
     dice.shuffle(leases)
     half = len(leases) // 2
-    service.done([Report(run=lease.run) for lease in leases[:half]])
+    ends, wish = [Report(run=lease.run) for lease in leases[:half]], NextWish("ada", limit=3)
+    if dice.random() < 0.5:
+        service.done(ends)
+    else:
+        leases += service.done(ends, next=wish).leases
     service.fail([Report(run=lease.run) for lease in leases[half:]])
 
 

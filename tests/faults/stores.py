@@ -15,7 +15,7 @@ import apsw
 import psycopg
 
 from interlock.core.timing import Timing
-from interlock.proof.history import History, Line
+from interlock.proof.checker import History, LoggedEvent
 from interlock.service.contract import CheckView
 from interlock.service.local import LocalService
 from interlock.store.postgres.database import Database
@@ -64,11 +64,13 @@ def query(url: str, statement: str) -> list[tuple[Any, ...]]:
         return cursor.fetchall() if cursor.description else []
 
 
-def read_log(url: str) -> list[Line]:
+def read_log(url: str) -> list[LoggedEvent]:
     """Every committed line of the history."""
     rows = query(url, "SELECT seq, at_us, kind, reason, item, run, lane, data FROM events ORDER BY seq")
     names = ("seq", "at_us", "kind", "reason", "item", "run", "lane")
-    return [Line(**dict(zip(names, row[:7], strict=True)), data=json.loads(row[7] or "{}")) for row in rows]
+    return [
+        LoggedEvent(**dict(zip(names, row[:7], strict=True)), data=json.loads(row[7] or "{}")) for row in rows
+    ]
 
 
 def statuses(url: str) -> dict[int, str]:

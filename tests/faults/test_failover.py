@@ -17,11 +17,10 @@ from docs.generation.codes import event_data
 from interlock.core.errors import LeaseLost, StoreUnavailable
 from interlock.core.model import NewItem
 from interlock.core.timing import Timing
-from interlock.git.plumbing import Repository
+from interlock.git.plumbing import GitRepository
 from interlock.push.fence import LaneRun, arm
 from interlock.service.contract import LeaseView, Report
 from interlock.service.local import LocalService
-from interlock.testing.postgres import PostgresServer
 from tests.faults import failover
 from tests.faults.pair import Pair
 from tests.faults.processes import Crew, wait_until
@@ -29,6 +28,7 @@ from tests.faults.stores import assert_kept, open_service, query
 from tests.faults.traffic import LANES, journals
 from tests.git_fixtures import clone, git, git_identity, make_bare, seed
 from tests.postgres_fixtures import StartPostgres
+from tests.postgres_server import PostgresServer
 
 #: How often the standby is promoted in a storm.
 FAILOVERS = int(os.environ.get("INTERLOCK_FAILOVERS", "2"))
@@ -82,7 +82,7 @@ def test_after_a_failover_that_lost_commits_nothing_comes_again_and_work_goes_on
     seed(remote, tmp_path / "seeding", {"README": "work"})
     tree = clone(str(remote), tmp_path / "tree")
     for lease in lost:
-        arm(Repository(tree), "origin", lane_run(lease))
+        arm(GitRepository(tree), "origin", lane_run(lease))
     pair.fail_over()
 
     assert service.renew([Report(run=kept.run)])[0].refusal is None
@@ -115,8 +115,8 @@ def lane_run(lease: LeaseView) -> LaneRun:
 
 
 def arm_after(tree: Path, new: LeaseView, old: LeaseView) -> None:
-    arm(Repository(tree), "origin", lane_run(new))
-    arm(Repository(tree), "origin", lane_run(old))
+    arm(GitRepository(tree), "origin", lane_run(new))
+    arm(GitRepository(tree), "origin", lane_run(old))
 
 
 def push(tree: Path, lease: LeaseView, url: str) -> subprocess.CompletedProcess[str]:
@@ -348,6 +348,7 @@ def test_a_role_with_a_workers_rights_moves_the_numbers_and_one_without_is_told_
         elsewhere(pg_database18)
         assert worker.next("coder")[0].fence > 1_000_000_000_000_000
         query(pg_database18, "REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
+        elsewhere(pg_database18)
         with pytest.raises(StoreUnavailable, match="permission denied for function pg_control_system"):
             worker.next("coder")
         worker.close()
@@ -366,7 +367,7 @@ def test_a_standby_takes_no_writes_and_says_so(make_pair: MakePair) -> None:
     service.close()
     standby = open_service(pair.standby.url(pair.database), migrate=False)
     for write in (lambda: standby.next("coder"), lambda: standby.add([NewItem(title="more")])):
-        with pytest.raises(StoreUnavailable, match="only takes reads"):
+        with pytest.raises(StoreUnavailable, match="is read-only"):
             write()
     assert all(check.ok for check in standby.doctor() if check.name == "server_is_known")
     standby.close()

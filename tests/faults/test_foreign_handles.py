@@ -19,7 +19,7 @@ from interlock.core.errors import LeaseLost
 from interlock.core.model import NewItem
 from interlock.core.plans.model import AddTask, Graph, TaskSpec
 from interlock.process.clock import now_s
-from interlock.process.liverun import LiveRun
+from interlock.process.live_run import LiveRun
 from interlock.service.contract import LeaseView, Report
 from interlock.service.local import LocalService
 from tests.faults.past import Past
@@ -27,7 +27,7 @@ from tests.faults.stores import assert_kept, file_of, open_service, query
 from tests.faults.workers import PROGRAM, Site, until_gone
 from tests.patience import PATIENCE_S
 
-UNKNOWN = "This store knows no run"
+UNKNOWN = "There is no run"
 FOREVER = "echo $$ > pid.new && mv pid.new pid && exec sleep 600"
 
 
@@ -198,5 +198,5 @@ def test_a_python_program_learns_that_its_lease_is_lost(any_url: str) -> None:
     past.come_back()
     live.renewed(service.renew([live.renewal])[0], now_s())
     assert live.lost is not None
-    assert live.unwanted.is_set()
+    assert live.stop_event.is_set()
     service.close()

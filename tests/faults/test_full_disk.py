@@ -174,7 +174,8 @@ def test_a_postgresql_server_without_space_refuses_at_once_and_changes_nothing(
         assert json.loads(said.stdout)["error"] == {
             "code": "store_unavailable",
             "message": "The database has no space left.",
-            "hint": "Free some space; nothing was changed.",
+            "hint": "Free some space. Nothing was changed.",
+            "cures": [],
         }
         assert said.stderr == ""
         assert query(site.url, "SELECT count(*) FROM events") == before

@@ -131,12 +131,7 @@ END $$
 WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()"
 #: What the flag is for: a claim that looks up the gate sees it as it was when the claim began.
 LOOK_UP = """
-DO $$ DECLARE old text; BEGIN
-    SELECT conname INTO STRICT old FROM pg_constraint
-    WHERE conrelid = 'interlock.items'::regclass AND contype = 'c'
-        AND pg_get_constraintdef(oid) LIKE '%NOT gated%';
-    EXECUTE format('ALTER TABLE interlock.items DROP CONSTRAINT %I', old);
-END $$;
+ALTER TABLE interlock.items DROP CONSTRAINT items_consistent;
 CREATE OR REPLACE VIEW interlock.queued AS
     SELECT id, sort_key, agent_key, project, type, coalesce(labels, '{}') COLLATE "C" AS labels,
         coalesce(plan, 0) AS plan

@@ -13,10 +13,10 @@ from pathlib import Path
 import libfaketime
 import pytest
 
-from interlock.core.checking import checked_wish
 from interlock.core.errors import LeaseLost
 from interlock.core.model import NewItem, Policy
-from interlock.git.plumbing import Repository
+from interlock.core.validation import checked_claim
+from interlock.git.plumbing import GitRepository
 from interlock.git.refusals import RefusalKind
 from interlock.gitlanes.service import MARGIN_SHARE, GitLanes
 from interlock.service.contract import Report
@@ -90,11 +90,11 @@ def test_a_holder_killed_is_taken_over_after_its_lease_and_all_its_later_writes_
         (view,) = write([Report(run=handle)])
         assert (view.status, view.refusal and view.refusal.code) == ("refused", "lease_lost")
         assert "ended as lost (lease_expired)" in str(view.refusal)
-    for late in (lanes.touch, lanes.inbox):
+    for late in (lanes.new_owner_commit, lanes.inbox):
         with pytest.raises(LeaseLost):
             late(handle)
     # Its push was ready before it died, and git itself refuses it.
-    refusal = Repository(tmp_path / "holder" / Path(objects).parent).push(remote_url, [prepared])
+    refusal = GitRepository(tmp_path / "holder" / Path(objects).parent).push(remote_url, [prepared])
     assert refusal is not None
     assert refusal.kind is RefusalKind.STALE
     assert lanes.renew([Report(run=lease.run)])[0].status == "running"
@@ -178,7 +178,7 @@ def test_two_clones_with_the_same_content_never_both_win(
 ) -> None:
     """Same state, same clock, same agent, same handle: the commits differ all the same, and one is refused.
 
-    With the nonce taken out of `Repository.commit_json` (in a scratch copy) both pushes succeed.
+    With the nonce taken out of `GitRepository.commit_json` (in a scratch copy) both pushes succeed.
     """
     monkeypatch.setattr(secrets, "token_hex", _the_same_handle(secrets.token_hex))
     for who in ("AUTHOR", "COMMITTER"):
@@ -186,11 +186,11 @@ def test_two_clones_with_the_same_content_never_both_win(
     clones = [GitLanes(bare_repository.as_uri(), tmp_path / name, now=lambda: 0) for name in ("one", "two")]
     added = clones[0].add([NewItem(title="work", lane=LANE, agent="coder")])[0]
     assert added.item is not None
-    wish = checked_wish("coder", (), (), 1, None, None)
+    claim = checked_claim("coder", (), (), 1, None, None)
     moves = []
     for clone in clones:
         lane = clone.remote.read(clone.remote.find(added.item.id))
-        moves.append(clone.remote.commits(lane, clone._begin(lane, wish, time.monotonic())))
+        moves.append(clone.remote.commits(lane, clone._begin(lane, claim, time.monotonic())))
     refusals = [
         clone.remote.repository.push(clone.remote.url, move)
         for clone, move in zip(clones, moves, strict=True)
@@ -211,7 +211,7 @@ def test_a_claim_that_was_decided_on_an_older_queue_is_refused_as_a_whole(
     assert added.item is not None
     lane = slow.remote.read(slow.remote.find(added.item.id))
     moves = slow.remote.commits(
-        lane, slow._begin(lane, checked_wish("coder", (), (), 1, None, None), time.monotonic())
+        lane, slow._begin(lane, checked_claim("coder", (), (), 1, None, None), time.monotonic())
     )
     assert {move.ref for move in moves} == {OWNER, QUEUE}
     assert quick.add([new])[0].decision == "superseding"
@@ -232,7 +232,7 @@ def test_arrivals_do_not_disturb_a_push_that_was_prepared_before_them(
     holder, others = (GitLanes(bare_repository.as_uri(), tmp_path / name) for name in ("holder", "others"))
     lease = acquire(holder, "holder")
     assert lease is not None
-    prepared = holder.touch(lease.run)
+    prepared = holder.new_owner_commit(lease.run)
     for n in range(5):
         others.add([NewItem(title=f"comment {n}", lane=LANE, agent="holder", policy=Policy.SUPERSEDE)])
     assert holder.remote.repository.push(holder.remote.url, [prepared]) is None

@@ -198,8 +198,8 @@ def test_a_series_that_is_missing_or_cannot_be_read_starts_nothing(
     other.done([Report(run=triage.run)])
     assert other.next("coder") == other.next("coder", item=item) == []
     became = "is not there" if damage is _nothing else "cannot be read"
-    assert f"the lane of series rfc-093 {became}, so nobody knows which issue" in other.why(item).why
-    assert "builds it anew" in other.why(item).next
+    assert f"the lane of series rfc-093 {became}, so the active issue is unknown" in other.why(item).why
+    assert "rebuilds it from the open issues" in other.why(item).next
     assert [gate.open for gate in other.gates()] == [False]
     assert open_gate(other).waits_for == SERIES
     if damage is _nothing:

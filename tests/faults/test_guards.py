@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 
 import apsw
@@ -13,14 +14,14 @@ import pytest
 from psycopg.pq import TransactionStatus
 
 import interlock.core.decide
-from interlock.core import ending
+from interlock.core import continuity, endings
 from interlock.core.errors import Refusal
 from interlock.core.model import NewItem
-from interlock.proof.history import History
+from interlock.proof.checker import History
 from interlock.service import sweeper
 from interlock.service.contract import LeaseView, RefusalView, Report
 from interlock.service.local import LocalService
-from interlock.testing.clock import Clock
+from tests.clock import Clock
 from tests.faults import mutations
 from tests.faults.failpoints import wait_for_lock_waiters
 from tests.faults.mutations import Meeting, at_once
@@ -35,6 +36,7 @@ from tests.faults.stores import (
     statuses,
     writing,
 )
+from tests.patience import PATIENCE_S
 
 LANE = "issue:acme/app#1"
 Mutation = Callable[[LocalService], None]
@@ -140,7 +142,7 @@ def test_without_the_row_lock_an_item_is_claimed_twice_and_the_history_says_so(
     if not locked:
         mutations.replace_statement(second, "claim", "FOR NO KEY UPDATE SKIP LOCKED", "")
     store: Any = first.store
-    send, late = store.claims._send, []
+    send, late = store.claims.send, []
 
     def slowly(conn: Any, *args: Any, **options: Any) -> Any:
         sent = send(conn, *args, **options)
@@ -155,7 +157,7 @@ def test_without_the_row_lock_an_item_is_claimed_twice_and_the_history_says_so(
         sent.scroll(0, mode="absolute")
         return sent
 
-    store.claims._send = slowly
+    store.claims.send = slowly
     with ThreadPoolExecutor(1) as threads:
         assert len(first.next("ada", lease_s=60)) == 1
         assert len(late[0].result()) == (0 if locked else 1)
@@ -265,7 +267,7 @@ def test_a_lax_acceptance_is_noticed_by_the_zombie_test_and_by_the_history(
     service = open_service(any_url, now=clock)
     zombie, heir = zombie_and_heir(service, clock)
     write_late(service, any_url, zombie, word)
-    mutated = mutations.replace_source(ending, ACCEPTANCE, LAX[lax])
+    mutated = mutations.replace_source(endings, ACCEPTANCE, LAX[lax])
     monkeypatch.setattr(interlock.core.decide, "finish", mutated["finish"])
     with pytest.raises(AssertionError, match="was accepted"):
         write_late(service, any_url, zombie, word)
@@ -332,7 +334,7 @@ def test_where_only_numbers_are_compared_a_lost_past_ends_the_run_of_another(
     service = open_service(any_url, now=clock)
     zombie = zombie_of_a_lost_past(service, any_url, clock)
     write_late(service, any_url, zombie, word)
-    mutated = mutations.replace_source(ending, ACCEPTANCE, "item.state.run != command.run")
+    mutated = mutations.replace_source(endings, ACCEPTANCE, "item.state.run != command.run")
     monkeypatch.setattr(interlock.core.decide, "finish", mutated["finish"])
     with pytest.raises(AssertionError, match="was accepted"):
         write_late(service, any_url, zombie, word)
@@ -365,12 +367,48 @@ def test_a_run_cannot_be_recorded_as_ended_twice(any_url: str) -> None:
     service.close()
 
 
+@pytest.mark.parametrize("leaps", [1, 2], ids=["as it is", "without their turns"])
+def test_of_two_runs_that_meet_forgotten_fences_at_once_one_skips_numbers(
+    any_url: str, monkeypatch: pytest.MonkeyPatch, leaps: int
+) -> None:
+    """The second one reads the numbers before the first one moves them, if nothing keeps them apart."""
+    services = [open_service(any_url), open_service(any_url)]
+    services[0].add([NewItem(title="work", lane=f"issue:acme/app#{n}") for n in range(2)])
+    leases = services[0].next("coder", limit=2, lease_s=60)
+    forgotten = leases[1].fence + 5_000
+    services[1].renew([Report(run=leases[1].run)])  # it knows its database
+    rule, deciding, met, together = continuity.last_run_after_lag, Event(), Event(), []
+
+    def decide(counter: int, past: int, *args: Any, **options: Any) -> int | None:
+        if past == forgotten:
+            deciding.set()
+            together.append(met.wait(0.4))  # a lock keeps the other away
+        else:
+            met.set()
+            assert first.result(PATIENCE_S)
+        return rule(counter, past, *args, **options)
+
+    monkeypatch.setattr(continuity, "last_run_after_lag", decide)
+    if leaps == 2:
+        for service in services:
+            mutations.skip_at_once(service)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(services[0].pass_fence, leases[0].run, fence=forgotten, armed_us=0)
+        assert deciding.wait(PATIENCE_S)
+        second = threads.submit(services[1].pass_fence, leases[1].run, fence=forgotten + 1, armed_us=0)
+        assert second.result(PATIENCE_S)
+    assert together == [leaps == 2]
+    assert [line.kind for line in read_log(any_url)].count("store.leapt") == leaps
+    for service in services:
+        service.close()
+
+
 # -- promise 3: no input is lost ----------------------------------------------------------------------
 
 
 def no_promotion(monkeypatch: pytest.MonkeyPatch) -> None:
     """A finish that forgets whom it should hand its lane to."""
-    monkeypatch.setattr(ending, "promote", lambda *_: ())
+    monkeypatch.setattr(endings, "promote", lambda *_: ())
 
 
 def owner_and_heir(service: LocalService) -> tuple[LeaseView, int]:
@@ -389,7 +427,7 @@ def test_without_promotion_at_the_finish_the_sweeper_leads_the_line(
     assert service.done([Report(run=owner.run)])[0].promoted == ()
     assert "no_stranded_lane" in ailments(service)
     assert "nothing_lost" in violations(any_url)
-    assert "lost its owner" in service.why(heir).why
+    assert "which has no owner" in service.why(heir).why
     assert service.sweep().promoted == 1
     assert_kept(any_url)
     service.close()
@@ -435,7 +473,7 @@ def test_a_message_forgotten_at_the_finish_is_noticed(any_url: str, monkeypatch:
         lease = service.next("coder", lease_s=60)[0]
         service.msg(lease.item.id, "one more thing")
         if forgets:
-            monkeypatch.setattr(ending, "_settle_messages", lambda *_: None)
+            monkeypatch.setattr(endings, "_settle_messages", lambda *_: None)
         service.done([Report(run=lease.run)])
         if forgets:
             with pytest.raises(AssertionError, match="lost"):
@@ -466,14 +504,13 @@ def test_without_the_second_look_an_item_that_is_retried_meanwhile_is_pruned(
     if not looked:
         mutations.replace_statement(service, "lock_prunable_items", "ended_us <", "0::bigint <")
     store: Any = service.store
-    ask = store._ask
+    locked = store.tables.still_prunable
 
-    def late(conn: Any, name: str, params: dict[str, Any]) -> Any:
-        if name == "lock_prunable_items":
-            other.retry(item)
-        return ask(conn, name, params)
+    def late(*args: Any) -> Any:
+        other.retry(item)
+        return locked(*args)
 
-    store._ask = late
+    store.tables.still_prunable = late
     gone = store.prune_items(store.now_us() + 1, 0, 100, really=True)
     assert gone.items == (0 if looked else 1)
     assert query(pg_url, "SELECT count(*) FROM items") == [(1 if looked else 0,)]
@@ -549,7 +586,7 @@ def explains(refusal: RefusalView | None, zombie: LeaseView, heir: LeaseView) ->
     assert refusal.code == "lease_lost"
     for part in (f"Run {zombie.fence}", "lost", "lease_expired", f"run {heir.fence}", "heir"):
         assert part in refusal.message, f"{part!r} is not said"
-    assert "interlock" in refusal.hint, "it is not said what to type"
+    assert refusal.cures, "it is not said what to do"
 
 
 def test_a_refusal_that_explains_nothing_is_noticed(any_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -560,7 +597,7 @@ def test_a_refusal_that_explains_nothing_is_noticed(any_url: str, monkeypatch: p
         view = getattr(service, word)([Report(run=zombie.run)])[0]
         explains(view.refusal, zombie, heir)
     bare = Refusal(code="lease_lost", sentence="No.", hint="")
-    monkeypatch.setattr(ending, "explain_loss", lambda *_: bare)
+    monkeypatch.setattr(endings, "explain_loss", lambda *_: bare)
     view = service.done([Report(run=zombie.run)])[0]
     with pytest.raises(AssertionError, match="is not said"):
         explains(view.refusal, zombie, heir)
@@ -576,7 +613,7 @@ def test_a_refusal_that_is_not_written_down_is_noticed(any_url: str, monkeypatch
         service.done([Report(run=zombie.run)])
         assert service.stats().refused_writes == refused
     mutated = mutations.replace_source(
-        ending, "ledger.event(EventKind.RUN_REFUSED", "(lambda *a, **k: None)(EventKind.RUN_REFUSED"
+        endings, "ledger.event(EventKind.RUN_REFUSED", "(lambda *a, **k: None)(EventKind.RUN_REFUSED"
     )
     monkeypatch.setattr(interlock.core.decide, "finish", mutated["finish"])
     service.done([Report(run=zombie.run)])

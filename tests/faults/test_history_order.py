@@ -105,14 +105,14 @@ def test_a_claim_of_an_agent_with_a_limit_is_numbered_after_what_happened_since_
     item = service.add([NewItem(title="the only one", lane=LAST)])[0].item
     assert item is not None
     store: Any = service.store
-    send = store.claims._send
+    send = store.claims.send
 
     def slowly(conn: Any, *args: Any, **options: Any) -> Any:
         if conn.info.transaction_status != TransactionStatus.IDLE:  # the agent is locked
             come_and_go(other, item.id, "bob")
         return send(conn, *args, **options)
 
-    store.claims._send = slowly
+    store.claims.send = slowly
     assert [lease.item.id for lease in service.next("ada")] == [item.id]
     assert_kept(pg_url)
 

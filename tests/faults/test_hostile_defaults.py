@@ -15,12 +15,12 @@ from interlock.core.errors import StoreUnavailable
 from interlock.core.model import NewItem
 from interlock.service.contract import Report
 from interlock.store.postgres.database import Database
-from interlock.testing.postgres import PostgresServer
 from tests.acceptance.command import CommandHere
 from tests.acceptance.test_plan import RELEASE
 from tests.faults.processes import Crew
 from tests.faults.stores import assert_kept, open_service, query
 from tests.migration import migrating
+from tests.postgres_server import PostgresServer
 
 #: Every default that could get in the way, each as bad as an operator, or a program beside us, might set it.
 HOSTILE = {
@@ -236,7 +236,7 @@ def test_a_database_of_another_encoding_is_refused_at_the_first_contact(
     with psycopg.connect(postgres18.url(), autocommit=True) as conn:
         statement = sql.SQL("CREATE DATABASE {} ENCODING {} LOCALE 'C' TEMPLATE template0")
         conn.execute(statement.format(sql.Identifier(name), sql.Literal(encoding)))
-    with pytest.raises(StoreUnavailable, match=f"has the encoding {encoding}") as refused:
+    with pytest.raises(StoreUnavailable, match=f"encoding is {encoding}") as refused:
         Database(postgres18.url(name))
     assert "ENCODING 'UTF8'" in refused.value.hint
     with psycopg.connect(postgres18.url(name)) as conn:

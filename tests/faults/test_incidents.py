@@ -18,13 +18,14 @@ from interlock.client import Interlock
 from interlock.core.errors import StoreUnavailable
 from interlock.core.model import NewItem, Policy
 from interlock.core.timing import Timing
+from interlock.http.periodic_jobs import PeriodicJob
 from interlock.service.contract import LeaseView, Report
 from interlock.service.local import LocalService
-from interlock.service.sweeper import Sweeper
-from interlock.testing.clock import Clock
+from tests.clock import Clock
 from tests.faults import racers, traffic
 from tests.faults.processes import Crew, wait_until
 from tests.faults.stores import assert_kept, file_of, open_service, open_store, query, read_log
+from tests.patience import PATIENCE_S
 from tests.postgres_fixtures import StartPostgres
 
 LANE = "issue:acme/app#42"
@@ -58,6 +59,18 @@ def take(service: LocalService, agent: str = "coder", **options: object) -> Leas
 
 def status(service: LocalService, item: int) -> str:
     return service.why(item).item.status
+
+
+def start_sweeper(service: LocalService) -> PeriodicJob:
+    """The job of a server that sweeps."""
+    sweeper = PeriodicJob("sweeper", 0.05, service.sweep)
+    sweeper.start(done=lambda *_: None, failed=lambda *_: None)
+    return sweeper
+
+
+def stop(sweeper: PeriodicJob) -> None:
+    sweeper.stop()
+    sweeper.join(PATIENCE_S)
 
 
 def test_2_a_holder_stopped_past_its_lease_can_do_nothing_when_it_goes_on(crew: Crew, url: str) -> None:
@@ -339,19 +352,18 @@ def test_15_a_clock_that_is_wrong_on_one_host_changes_nothing(crew: Crew, url: s
 
 
 def test_15_a_sweeper_outlives_a_crash_of_its_database(start_postgres: StartPostgres) -> None:
-    """Taken out: the `except` in `Sweeper._loop`; its thread ends silently, and no lease ever does again."""
+    """Taken out: the `except` in `PeriodicJob._loop`; it ends silently, and no lease ever does again."""
     server = start_postgres(18)
     service = open_service(server.create_database("crashing"), retry_s=0.1)
     item = add(service, lane=LANE)
-    sweeper = Sweeper(service.store, every_s=0.05)
-    sweeper.start()
+    sweeper = start_sweeper(service)
     server.stop("immediate")
-    wait_until(lambda: sweeper.failed, "a sweep failed")
+    wait_until(lambda: sweeper.error, "a sweep failed")
     server.start()
-    wait_until(lambda: sweeper.failed is None, "a sweep came through again")
+    wait_until(lambda: sweeper.error is None, "a sweep came through again")
     take(service)
     wait_until(lambda: status(service, item) == "pending", "the sweeper freed what its holder forgot")
-    sweeper.stop()
+    stop(sweeper)
     service.close()
 
 
@@ -364,7 +376,7 @@ def test_15_a_database_that_does_not_come_back_is_given_up(start_postgres: Start
     server.stop("immediate")
     back = threading.Timer(20, server.start)  # for a store that would wait for ever
     back.start()
-    with pytest.raises(StoreUnavailable, match="cannot be reached"):
+    with pytest.raises(StoreUnavailable, match="Cannot reach the database"):
         service.done([Report(run=lease.run)])
     back.cancel()
     service.close()
@@ -373,18 +385,17 @@ def test_15_a_database_that_does_not_come_back_is_given_up(start_postgres: Start
 def test_15_a_sweeper_outlives_a_locked_file(sqlite_url: str) -> None:
     service = open_service(sqlite_url)
     item = add(service, lane=LANE)
-    sweeper = Sweeper(open_store(sqlite_url, busy_timeout_s=0.05), every_s=0.05)
-    sweeper.start()
+    sweeper = start_sweeper(LocalService(open_store(sqlite_url, busy_timeout_s=0.05)))
     holder = apsw.Connection(file_of(sqlite_url))
     holder.set_busy_timeout(10_000)
     holder.execute("BEGIN IMMEDIATE")
-    wait_until(lambda: sweeper.failed, "a sweep failed")
+    wait_until(lambda: sweeper.error, "a sweep failed")
     holder.execute("ROLLBACK")
     holder.close()
-    wait_until(lambda: sweeper.failed is None, "a sweep came through again")
+    wait_until(lambda: sweeper.error is None, "a sweep came through again")
     take(service)
     wait_until(lambda: status(service, item) == "pending", "the sweeper freed what its holder forgot")
-    sweeper.stop()
+    stop(sweeper)
     service.close()
 
 

@@ -6,11 +6,16 @@ that the order is broken somewhere.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import psycopg
 import pytest
 
+from interlock.core.model import NewItem
 from interlock.core.plans.model import Graph, TaskSpec
+from interlock.service.contract import NextWish, Report
 from tests.faults import racers
+from tests.faults.failpoints import wait_for_lock_waiters
 from tests.faults.processes import CONTEXT, Crew, wait_until
 from tests.faults.stores import assert_kept, open_service, query
 
@@ -33,6 +38,29 @@ def test_batches_of_everything_on_the_same_lanes_never_deadlock(crew: Crew, pg_u
     assert min(done) > 0, dict(zip(ROLES, done, strict=True))
     assert deadlocks(pg_url) == 0
     assert_kept(pg_url)
+
+
+@pytest.mark.parametrize("first", ["agent", "pool"])
+def test_an_end_with_a_claim_locks_what_limits_the_claim_before_any_lane(pg_url: str, first: str) -> None:
+    """Taken out: `_ClaimAfterEnds.locking`; the end has its lane and waits for the limit, whose holder
+    waits for the lane."""
+    service, lane = open_service(pg_url), "issue:acme/app#1"
+    service.set_pool("gpu", max_concurrency=1)
+    service.set_agent("coder", **{"max_concurrency": 1} if first == "agent" else {"pool": "gpu"})
+    service.add([NewItem(title="work", lane=lane) for _ in range(2)])
+    (lease,) = service.next("coder", lease_s=60)
+    table, key = ("agents", "key = 'coder'") if first == "agent" else ("pools", "name = 'gpu'")
+    with psycopg.connect(pg_url) as holder, ThreadPoolExecutor(1) as threads:
+        holder.execute(f"SELECT FROM interlock.{table} WHERE {key} FOR NO KEY UPDATE".encode())
+        wish = NextWish("coder", lease_s=60)
+        end = threads.submit(service.done, [Report(run=lease.run)], next=wish)
+        wait_for_lock_waiters(pg_url)
+        holder.execute("SET LOCAL lock_timeout = '1s'")
+        holder.execute("SELECT FROM interlock.lanes WHERE lane = %s FOR NO KEY UPDATE", (lane,))
+        holder.rollback()
+        assert len(end.result().leases) == 1
+    assert deadlocks(pg_url) == 0
+    service.close()
 
 
 def test_edits_that_add_tasks_on_new_lanes_and_arrivals_there_never_deadlock(crew: Crew, pg_url: str) -> None:

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from interlock.core import operating
-from interlock.core.claiming import Claim
+from interlock.core import overtaking
+from interlock.core.claims import Claim
 from interlock.core.model import NewItem
 from interlock.core.timing import Timing
 from interlock.service.contract import Report
 from interlock.service.local import LocalService
 from interlock.store.postgres.claims import Claims
 from interlock.store.sqlite.store import SqliteStore
-from interlock.testing.clock import Clock
+from tests.clock import Clock
 from tests.faults.stores import assert_kept, is_sqlite, open_service, read_log
 
 LANE = "issue:acme/app#42"
@@ -111,15 +111,15 @@ def without_the_guard(patch: pytest.MonkeyPatch) -> None:
     first: list[Any] = []
     found = SqliteStore._overtakable
 
-    def once(self: SqliteStore, wish: Claim, *args: Any) -> Any:
-        if wish.agent == "coder":
-            return found(self, wish, *args)
-        first.extend(() if first else found(self, wish, *args))
+    def once(self: SqliteStore, claim: Claim, *args: Any) -> Any:
+        if claim.agent == "coder":
+            return found(self, claim, *args)
+        first.extend(() if first else found(self, claim, *args))
         return first
 
     patch.setattr(SqliteStore, "_overtakable", once)
-    patch.setattr(operating, "may_overtake", lambda *_: True)
-    patch.setattr(operating, "is_gone", lambda *_: True)
+    patch.setattr(overtaking, "may_overtake", lambda *_: True)
+    patch.setattr(overtaking, "is_gone", lambda *_: True)
 
 
 def waits_for_coder(service: LocalService, clock: Clock) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """A server that restarts is waited for, one that is frozen is given up, and a refusal is passed on at once.
 
-Every use case, from Python and from the command line.
+Every operation, from Python and from the command line.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from interlock.core.model import NewItem
 from interlock.core.plans.model import AddTask, Graph, TaskSpec
 from interlock.core.timing import Timing
 from interlock.service.contract import ItemFilter, LeaseView, NoticeView, Report
-from interlock.service.local import LocalService
-from interlock.store.access_port import Request
+from interlock.service.local import PARTS, LocalService
+from interlock.service.operations import OPERATIONS
+from interlock.store.access import RepeatableRequest
 from interlock.store.postgres import database as postgres
 from interlock.store.postgres.database import Database
-from interlock.testing.postgres import PostgresServer
 from tests.acceptance.command import Command
 from tests.faults.failpoints import MOMENTS, Proxy
 from tests.faults.processes import wait_until
 from tests.faults.stores import assert_kept, open_service, query
 from tests.postgres_fixtures import StartPostgres
+from tests.postgres_server import PostgresServer
 from tests.wire import CountingWire
 
 #: Nothing runs out by itself here.
@@ -52,7 +53,7 @@ def proxy(pg_database18: str, directory: Path) -> Iterator[Proxy]:
 
 
 class Desk:
-    """A store to prepare, without trouble, what a use case then meets with it."""
+    """A store to prepare, without trouble, what an operation then meets with it."""
 
     def __init__(self, service: LocalService) -> None:
         self.service = service
@@ -104,6 +105,14 @@ class Desk:
 
     def new_task(self) -> list[AddTask]:
         return [AddTask(task=TaskSpec(key=f"t{next(self._numbers)}", title="new", agent="planner"))]
+
+    def session(self) -> str:
+        return self.service.begin_session(self.service.create_token("laptop", scope="read").id)
+
+    def link(self) -> str:
+        """The secret of a one-time link to the dashboard."""
+        token = self.service.create_token("laptop", scope="read").id
+        return self.service.sign_in_link(caller=token).path.partition("=")[2]
 
 
 #: Prepares a case, then gives what is done while the connection breaks.
@@ -178,6 +187,9 @@ CASES: dict[str, Case] = {
     "stopped": _plain(lambda service: service.stopped()),
     "external": _plain(lambda service: service.external()),
     "owed_to_github": _plain(lambda service: service.owed_to_github()),
+    "effects": _plain(lambda service: service.effects()),
+    "retry_effects": _plain(lambda service: service.retry_effects()),
+    "drop_effects": _plain(lambda service: service.drop_effects(["7:42:1"], why="no")),
     "end_external": _on_run(
         lambda desk: desk.outside(),
         lambda service, lease: service.end_external(lease.item.id, lease.fence, "done", why="merged"),
@@ -208,8 +220,24 @@ CASES: dict[str, Case] = {
         lambda desk: desk.service.create_token("laptop", scope="read").token,
         lambda service, token: service.bearer(token),
     ),
+    "sign_in_link": _on_run(
+        lambda desk: desk.service.create_token("laptop", scope="read").id,
+        lambda service, token: service.sign_in_link(caller=token),
+    ),
+    "begin_session": _on_run(
+        lambda desk: desk.service.create_token("laptop", scope="read").id,
+        lambda service, token: service.begin_session(token),
+    ),
+    "use_link": _on_run(lambda desk: desk.link(), lambda service, link: service.use_link(link)),
+    "session_bearer": _on_run(
+        lambda desk: desk.session(), lambda service, session: service.session_bearer(session)
+    ),
+    "end_session": _on_run(
+        lambda desk: desk.session(), lambda service, session: service.end_session(session)
+    ),
+    "forget_sessions": _plain(lambda service: service.forget_sessions()),
     "has_tokens": _plain(lambda service: service.has_tokens()),
-    "answered": _plain(lambda service: service.answered(Request("key", "asked"))),
+    "answered": _plain(lambda service: service.answered(RepeatableRequest("key", "asked"))),
     "forget_requests": _plain(lambda service: service.forget_requests()),
     "claimed": _plain(lambda service: service.claimed([(1, 1, 1)])),
     "predict": _on_item(lambda service, item: service.predict(item)),
@@ -220,6 +248,7 @@ CASES: dict[str, Case] = {
     ),
     "remove_pool": _on_run(lambda desk: desk.spare_pool(), lambda service, pool: service.remove_pool(pool)),
     "near_agent": _plain(lambda service: service.near_agent("codr")),
+    "unknown_agents": _plain(lambda service: service.unknown_agents()),
     "next_notice": _plain(lambda service: service.next_notice("on_question")),
     "end_notice": _on_run(lambda desk: desk.notice(), lambda service, notice: service.end_notice(notice)),
     "see_worker": _plain(
@@ -241,6 +270,10 @@ CASES: dict[str, Case] = {
     "events_of_item": _on_item(lambda service, item: service.events(item=item)),
     "follow": _on_item(lambda service, _: next(iter(service.follow(after=0)))),
     "stats": _plain(lambda service: service.stats()),
+    "trend": _plain(lambda service: service.trend()),
+    "attention": _plain(lambda service: service.attention()),
+    "upcoming": _plain(lambda service: service.upcoming()),
+    "demo": _plain(lambda service: service.demo()),
     "metrics": _plain(lambda service: service.metrics()),
     "count_history": _on_item(lambda service, _: service.count_history()),
     "agents": _plain(lambda service: service.agents()),
@@ -259,6 +292,7 @@ CASES: dict[str, Case] = {
     "plans": _plain(lambda service: service.plans()),
     "plan_history": _on_plan(lambda service, plan: service.plan_history(plan)),
     "plan_at": _on_plan(lambda service, plan: service.plan_at(plan, 1)),
+    "plan_tasks": _on_plan(lambda service, plan: service.plan_tasks(plan)),
     "plan_stats": _on_plan(lambda service, plan: service.plan_stats(plan)),
     "edit_plan": _edit_plan,
     "plan_batch": _on_run(lambda desk: desk.edit(), lambda service, run: service.plan_batch(run)),
@@ -269,15 +303,15 @@ CASES: dict[str, Case] = {
 }
 
 
-#: What asks GitHub too: the stories of series break at every request and every write.
-WITH_GITHUB = {"series", "series_metrics", "acquire_issue", "release_issue", "promote_series"}
-WITH_GITHUB |= {"reconcile_series", "rebuild_series", "keeper"}
-NOT_A_CALL = {"answering", "close", "policy_of", "resume_project", "shares_commits", "together"}
+#: Series: their stories break at every request to GitHub and every write.
+ON_SERIES = {operation.name for operation in OPERATIONS if operation.tag == "series"}
+#: The demo fleet is processes of a server, and `tests/dashboard/test_demo.py` has them.
+NOT_A_CALL = {"policy_of", "close", "start_demo", "stop_demo", "leave_demo"}
 
 
 def test_the_cases_are_all_that_a_service_can_do() -> None:
-    public = {name for name in dir(LocalService) if not name.startswith("_")}
-    assert public - set(CASES) == (WITH_GITHUB | NOT_A_CALL) & public
+    public = {name for part in PARTS for name in vars(part) if callable(vars(part)[name]) and name[0] != "_"}
+    assert public - set(CASES) == (ON_SERIES | NOT_A_CALL) & public
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -536,7 +570,7 @@ def test_a_url_that_cannot_be_read_is_refused_without_being_repeated(url: str) -
 
 def test_all_connections_in_use_is_said_so(pg_database18: str) -> None:
     service = open_service(pg_database18, max_connections=1, retry_s=0.1)
-    database: Any = service.store.database  # type: ignore[attr-defined]
+    database: Any = service.store.database
     with database.connection(), ThreadPoolExecutor(1) as pool:
         error = pool.submit(service.stats).exception()
     assert "All 1 connections of this process are in use" in str(error)

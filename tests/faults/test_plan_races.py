@@ -18,7 +18,7 @@ from interlock.core.errors import EditRefused
 from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, TaskSpec
 from interlock.service.contract import LeaseView, Report
 from interlock.service.local import LocalService
-from interlock.service.planview import PlanView
+from interlock.service.plan_view import PlanView
 from tests.faults import plan_racers
 from tests.faults.plan_racers import replace_or_add, replacing
 from tests.faults.processes import Actor, Crew, wait_until

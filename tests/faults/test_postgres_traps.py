@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 import interlock
-from interlock.core.claiming import Claim
+from interlock.core.claims import Claim
 from interlock.core.commands import TakeBack
 from interlock.core.model import SPEC_FIELDS, ItemId, NewItem
 from interlock.service.contract import Report
@@ -434,7 +434,8 @@ def test_p10_claims_touch_no_more_under_an_old_snapshot_and_without_statistics(p
     url, costs = pg_database18, Costs()
     service = watched_service(url, costs)
     claims: Any = service.store.claims  # type: ignore[attr-defined]
-    claims.slow_us, claims.clock = 0, lambda: 0.0  # no claim is too quick to remember where it found work
+    # No claim is too quick to remember where it found work.
+    claims.scan_starts.slow_us, claims.scan_starts.clock = 0, lambda: 0.0
     query(url, "ALTER TABLE items SET (autovacuum_enabled = off)")
     churn(service, 1_000)
     before = claim_buffers(service, costs)

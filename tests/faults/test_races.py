@@ -72,6 +72,32 @@ def test_the_limit_of_a_pool_holds_under_32_claimers_of_four_agents(crew: Crew, 
     service.close()
 
 
+@pytest.mark.parametrize("cap", [1, 2])
+@pytest.mark.parametrize("shared", [False, True], ids=["agent", "pool"])
+def test_a_limit_holds_at_every_moment_for_ends_that_claim(
+    crew: Crew, url: str, cap: int, shared: bool
+) -> None:
+    """The room of an ended run is taken in the transaction that ends it, or by another claim, never by both.
+
+    Taken out: the agent's and the pool's locks; a cap of 1 is passed."""
+    service = open_service(url)
+    service.set_pool("gpu", max_concurrency=cap)
+    for agent in ("ada", "bob"):
+        service.set_agent(agent, **{"pool": "gpu"} if shared else {"max_concurrency": cap})
+    lanes = [None, "issue:acme/app#1", "issue:acme/app#2"]
+    added = service.add([NewItem(title="work", lane=lanes[n % 3]) for n in range(48)])
+    agents = ["ada", "bob"] * 2 if shared else ["ada"] * 4
+    got = crew.race_roles(agents, racers.end_and_claim, url)
+    assert sorted(item for had in got for item in had) == [view.arrival for view in added]
+    running = 0
+    for line in read_log(url):
+        if line.kind.startswith("run."):
+            running += 1 if line.kind == "run.started" else -1
+        assert running <= cap, f"at {line}"
+    assert_kept(url)
+    service.close()
+
+
 def test_a_limit_holds_for_items_that_overtake(crew: Crew, url: str) -> None:
     """An overtaking claim counts like any other: four lanes to overtake on, room for one run."""
     service = open_service(url)
@@ -168,7 +194,7 @@ def test_titles_travel_too_when_an_item_that_superseded_another_is_superseded(an
 
 
 def test_eight_sweepers_expire_each_run_once(crew: Crew, url: str) -> None:
-    """Taken out: the second look at `due_us` in `core.ending.expire`, taken under lock."""
+    """Taken out: the second look at `due_us` in `core.endings.expire`, taken under lock."""
     service = open_service(url)
     count = 300
     for n in range(count):
@@ -219,6 +245,6 @@ def test_a_pool_that_an_agent_joins_while_it_is_removed_stays(pg_database18: str
             waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'DELETE'"
             wait_until(lambda: looking.execute(waiting).fetchone(), "the remover waits")
             joining.commit()
-            with pytest.raises(Held, match="The pool gpu is in use"):
+            with pytest.raises(Held, match="Pool gpu is in use"):
                 removing.result(PATIENCE_S)
         assert service.pools()[0].agents == ("ann",)

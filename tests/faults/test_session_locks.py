@@ -42,8 +42,8 @@ def test_of_two_processes_that_lock_at_once_exactly_one_succeeds(crew: Crew, tmp
 
 
 def test_locking_releasing_and_cleaning_at_full_speed_never_lets_two_in(crew: Crew, tmp_path: Path) -> None:
-    """Taken out: the lock on the directory (`_guarded` yields at once); then one locks a file that another
-    has just unlinked, and a third makes a new one."""
+    """Taken out: the lock on the directory (`_directory_locked` yields at once); then one locks a file that
+    another has just unlinked, and a third makes a new one."""
     roles = ["locker", "locker", "locker", "cleaner"]
     assert crew.race_roles(roles, lockers.lock_and_let_go, tmp_path, ROUNDS) == [0, 0, 0, 0]
 
@@ -452,6 +452,6 @@ def test_a_directory_that_cannot_be_written_is_refused_in_a_sentence(crew: Crew)
 def test_a_file_in_the_place_of_the_directory_is_refused_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / ".interlock").mkdir()
     (tmp_path / ".interlock" / "locks").write_text("mine")
-    with pytest.raises(InterlockError, match="cannot be made: File exists"):
+    with pytest.raises(InterlockError, match="cannot be created: File exists"):
         SessionLocks(tmp_path).acquire(NUMBER, "run-1")
     assert (tmp_path / ".interlock" / "locks").read_text() == "mine"

@@ -115,7 +115,7 @@ def test_a_store_in_the_place_of_another_goes_on_when_it_is_told_so(site: Site, 
     for text in cures:
         assert f"for another store, {theirs}; this one is {ours}." in text
         assert f"run interlock migrate --replaces {theirs}." in text
-        assert "The next try is in" in text
+        assert "Next retry in" in text
     sick = examined(site)
     assert not sick["ok"]
     assert f"for another store, {theirs}; this one is {ours}." in sick["detail"]

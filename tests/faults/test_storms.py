@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.proof.history import History
+from interlock.proof.checker import History
 from tests.faults import traffic
 from tests.faults.fleet import ENOUGH_RUNS, Fleet
 from tests.faults.processes import Crew, wait_until
@@ -52,7 +52,7 @@ def storm(
 
 @pytest.mark.slow
 def test_nothing_is_lost_or_doubled_while_workers_are_killed(crew: Crew, url: str, tmp_path: Path) -> None:
-    """Guard taken out to see it fail: `item.state.run != command.run` in `core.ending.finish`, in favour of
+    """Guard taken out to see it fail: `item.state.run != command.run` in `core.endings.finish`, in favour of
     "while some run is at work": a ghost then finishes its heir's run.
     """
     fleet = Fleet(crew, url, tmp_path, seed=9)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from interlock.core.model import NewItem
-from interlock.git.plumbing import Repository
+from interlock.git.plumbing import GitRepository
 from interlock.push.fence import LaneRun, arm
 from interlock.worker.changes import FILE_MAX_BYTES
 from tests.faults.processes import wait_until
@@ -275,7 +275,7 @@ def test_a_worker_that_cannot_start_any_run_does_not_exit_as_idle(clone: Clone) 
     worker = clone.site.work("exit 0", "--worktree", "--exit-when-idle")
     worker.until("hindered")
     assert worker.ended() == 1
-    assert "cannot be made" in worker.heard.pop()["error"]["message"]
+    assert "cannot be created" in worker.heard.pop()["error"]["message"]
     assert worker.kinds().count("hindered") == 1
     assert [run.status for run in clone.site.runs(item)] == ["released"] * 3
 
@@ -284,7 +284,7 @@ def test_a_lane_that_a_later_run_has_armed_is_left_alone_and_costs_the_item_no_a
     """As after a restore of the store: its numbers lag behind the fence, which names no store. The item is
     not to blame, and no command has run: it is given back with the reason, also on its last attempt."""
     item = clone.site.add(lane=LANE, max_attempts=1)
-    arm(Repository(clone.path), "origin", LaneRun(lane=LANE, handle=f"99.1.{'0' * 16}", agent="later"))
+    arm(GitRepository(clone.path), "origin", LaneRun(lane=LANE, handle=f"99.1.{'0' * 16}", agent="later"))
     worker = clone.site.work("echo > started", "--worktree", "--limit", "1")
     assert "Run 99 of later armed" in worker.until("hindered")["text"]
     assert worker.until("ended")["status"] == "released"
@@ -318,7 +318,7 @@ def test_the_next_run_is_told_of_a_worktree_that_could_not_be_salvaged(clone: Cl
     clone.git("update-ref", "refs/interlock", "main")
     clone.site.add(lane=LANE, max_attempts=1)
     first = clone.site.work(f"{EDIT}; exit 1", "--worktree", "--limit", "1")
-    assert "cannot be made" in first.until("stays")["text"]
+    assert "cannot be created" in first.until("stays")["text"]
     assert first.ended() == 0
     clone.site.add("the same issue again", lane=LANE)
     second = clone.site.work(f"cp $INTERLOCK_MESSAGES {clone.path}/told", "--worktree", "--limit", "1")
@@ -412,7 +412,7 @@ def test_a_worktree_that_was_moved_out_under_a_dead_worker_keeps_git_s_directory
     until_gone(agent)
     heir = clone.site.work("true", "--type", "nothing")
     told = heir.until("stays", item=item)
-    assert "nobody saw where it went" in told["text"]
+    assert "where it went is unknown" in told["text"]
     assert told["path"] == str(clone.path / ".git" / "worktrees" / "run-1")
     assert clone.git("-C", str(away), "status", "--porcelain") == "?? loose"
 

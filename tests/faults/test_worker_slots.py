@@ -11,8 +11,9 @@ import time
 from dataclasses import asdict, replace
 from typing import Any
 
-from interlock import app, settings
+from interlock import settings
 from interlock.process import supervisor
+from interlock.settings.store_url import absolute_url
 from interlock.worker.rundirectory import Home, Trace
 from tests.faults.processes import signal_aside, wait_until
 from tests.faults.stores import assert_kept, query
@@ -117,7 +118,7 @@ def earlier(site: Site, item: int, **more: object) -> Trace:
         (lease,) = service.next("before", lease_s=1.0)
     assert lease.item.id == item
     known: dict[str, Any] = {"title": "x", "lane": lease.item.lane, "agent": "before", "worker": "w", **more}
-    url = app.absolute_url(settings.load(url=site.url, environ={}, directory=site.directory))
+    url = absolute_url(settings.load(url=site.url, environ={}, directory=site.directory))
     return Trace(run=lease.fence, item=item, store=Home(site.directory, url).store, **known)
 
 

@@ -12,10 +12,10 @@ import apsw
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from interlock.testing.postgres import PostgresServer
 from tests.faults.processes import wait_until
 from tests.faults.stores import assert_kept, file_of, query
 from tests.faults.workers import Site
+from tests.postgres_server import PostgresServer
 
 #: Ends when the test says so, with a result of its own.
 ON_COMMAND = "until [ -e go ]; do sleep 0.02; done; echo '{\"pages\": 3}' > $INTERLOCK_RESULT"

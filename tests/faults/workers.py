@@ -20,7 +20,7 @@ import psutil  # type: ignore[import-untyped]
 from interlock.core.model import NewItem
 from interlock.core.timing import CANCEL_GRACE_S
 from interlock.service.contract import EndedRunView
-from interlock.service.itemview import ItemView
+from interlock.service.item_view import ItemView
 from interlock.service.local import LocalService
 from tests.faults.processes import wait_until
 from tests.faults.stores import QUICK, open_service

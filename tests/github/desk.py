@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from interlock.github.answers import StoredAnswers
 from interlock.github.client import GitHub
+from interlock.github.database_cache import StoredAnswers
 from interlock.github.intake import Ingested, Intake
-from interlock.github.reading import Reader
+from interlock.github.lookup import Reader
 from interlock.github.tokens import PlainToken
 from interlock.service.contract import ItemFilter, Report, Service
-from interlock.service.itemview import ItemView
+from interlock.service.item_view import ItemView
 from interlock.store.port import Store
-from interlock.testing.clock import Clock
+from tests.clock import Clock
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.hooks import Delivery
+from tests.github.stored_orders import open_orders
 
 RULES = """
 [agents]
@@ -76,7 +77,7 @@ class Desk:
         return [(i.type, i.agent, i.lane, i.priority, i.status, self.said(i)) for i in items]
 
     def owed(self) -> int:
-        return len(self.store.github.unpaid(100)) + len(self.store.github.undecided(100))
+        return len(open_orders(self.store)) + len(self.store.github.undecided(100))
 
     def run(self, agent: str = "coder") -> str:
         """Claim what is there for an agent; the handle."""

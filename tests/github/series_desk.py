@@ -8,13 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from interlock.app import open_service
-from interlock.core.series.standing import Choices, Mode
-from interlock.github.answers import StoredAnswers
+from interlock.core.series.snapshot import RolloutStage, SeriesOptions
 from interlock.github.client import GitHub
-from interlock.github.series import looking
-from interlock.github.series.acting import Acting, Assigning, Direct, Owed
-from interlock.github.series.cycle import Context, Rules
-from interlock.github.series.keeper import Keeper
+from interlock.github.database_cache import StoredAnswers
+from interlock.github.series import issues, members
+from interlock.github.series.context import SeriesContext, SeriesStore
+from interlock.github.series.controller import SeriesController
+from interlock.github.series.effects import (
+    AssignmentMethod,
+    DirectSeriesEffects,
+    OutboxSeriesEffects,
+    SeriesEffects,
+)
+from interlock.github.series.options import SeriesRules
 from interlock.github.series.overview import Overview
 from interlock.github.tokens import PlainToken
 from interlock.gitlanes.notes import GitNotes
@@ -25,7 +31,7 @@ from interlock.service.series import Acquired, Cycle, SeriesView
 from interlock.store.port import Store
 from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
-from interlock.store.series_port import SeriesNotes
+from interlock.store.series_notes import SeriesNotes
 from interlock.store.sqlite.store import SqliteStore
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.issues import Issue
@@ -83,7 +89,7 @@ class SeriesDesk:
         github: FakeGitHub,
         repo: Repository,
         url: str,
-        rules: Rules | None = None,
+        rules: SeriesRules | None = None,
         *,
         directory: Path,
         in_step: bool = False,
@@ -92,7 +98,7 @@ class SeriesDesk:
         self.github, self.repo = github, repo
         repo.collaborator(BOT)
         repo.collaborator("alice")
-        self.rules = rules or Rules(assigning=Assigning(login=BOT))
+        self.rules = rules or SeriesRules(assigning=AssignmentMethod(login=BOT))
         self._clients: list[GitHub] = []
         self._directory, self._url = directory, url
         if url.startswith("git+"):
@@ -134,10 +140,10 @@ class SeriesDesk:
 
     def keeper(
         self, *, lanes: Any = None, clock: Callable[[], float] = time.time, fate: Fate | None = None
-    ) -> Keeper:
+    ) -> SeriesController:
         """A keeper of its own, as another process has, whose requests and writes `fate` counts."""
         client = self.client(clock)
-        found = looking.find(client, self.repo.full_name)
+        found = issues.find(client, self.repo.full_name)
         lanes = lanes or self.lanes
         in_git = isinstance(lanes, GitLanes)
         outbox = None if in_git else lanes.store.github.outbox
@@ -149,28 +155,31 @@ class SeriesDesk:
                 repository.push = fate.sharing(repository.push)
             else:
                 lanes, notes, outbox = Doomed(lanes, fate), Doomed(notes, fate), Doomed(outbox, fate)
-        acting: Acting = Direct(client, found) if outbox is None else Owed(outbox, found, True, client)
+        effects: SeriesEffects = (
+            DirectSeriesEffects(client, found)
+            if outbox is None
+            else OutboxSeriesEffects(outbox, found, True, client)
+        )
         if not in_git:
             lanes.store.github.repository(found.id, found.name)
-        return Keeper(
-            Context(
-                lanes=lanes,
-                notes=notes,
-                github=client,
-                repository=found,
-                rules=self.rules,
-                acting=acting,
-                authors=looking.Authors(client, found),
-                lane_name=found.name.lower(),
-                clock=clock,
-                mend=lanes.mend if in_git else None,
-                at_once=lanes.at_once if in_git else None,
-                counts=(lambda: lanes.at_once().counts) if in_git else None,
-            )
+        at_once, mend = (lanes.at_once, lanes.mend) if in_git else (None, None)
+        context = SeriesContext(
+            store=SeriesStore(lanes=lanes, notes=notes, mend=mend, at_once=at_once),
+            github=client,
+            repository=found,
+            rules=self.rules,
+            effects=effects,
+            authors=members.Authors(client, found),
+            lane_name=found.name.lower(),
+            clock=clock,
         )
+        named = Overview(context.store, "acme/app", context.lane_name, self.rules)
+        return SeriesController(named, self.rules, lambda: context)
 
-    def mode(self, mode: Mode, **choices: Any) -> None:
-        self.rules = Rules(assigning=Assigning(login=BOT), choices=Choices(mode=mode, **choices))
+    def mode(self, mode: RolloutStage, **choices: Any) -> None:
+        self.rules = SeriesRules(
+            assigning=AssignmentMethod(login=BOT), choices=SeriesOptions(stage=mode, **choices)
+        )
 
     # -- what happens -------------------------------------------------------------------------------
 
@@ -194,9 +203,8 @@ class SeriesDesk:
     # -- what came of it ----------------------------------------------------------------------------
 
     def view(self, series: str = "RFC-093") -> SeriesView:
-        lane_name = self.repo.full_name.lower()
-        overview = Overview(self.lanes, self.notes, "acme/app", lane_name, self.rules)
-        (found,) = overview.status([series])
+        store = SeriesStore(lanes=self.lanes, notes=self.notes)
+        (found,) = Overview(store, "acme/app", self.repo.full_name.lower(), self.rules).status([series])
         return found
 
     def state(self, series: str = "RFC-093") -> Issue:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from interlock.cli.main import main
-from interlock.git.plumbing import Repository
+from interlock.git.plumbing import GitRepository
 from interlock.git.refusals import RefMove
 from interlock.github.client import from_environment
 from interlock.gitlanes.lane import OWNERS
@@ -27,7 +27,7 @@ def unpinned(before: Callable[[], object]) -> Callable[..., None]:
     """A push without a compare-and-swap. Each repository's first that starts a run waits for `before`."""
     waited: set[Path] = set()
 
-    def push(repository: Repository, remote: str, moves: Sequence[RefMove], **_: Any) -> None:
+    def push(repository: GitRepository, remote: str, moves: Sequence[RefMove], **_: Any) -> None:
         starts = any(move.ref.startswith(OWNERS) and move.old_oid for move in moves)
         if starts and repository.directory not in waited:
             waited.add(repository.directory)
@@ -55,7 +55,7 @@ def _assign(number: int) -> None:
 if __name__ == "__main__":
     first, count = int(sys.argv[1]), int(sys.argv[2])
     if os.environ.get("UNPINNED"):
-        Repository.push = unpinned(_together)  # type: ignore[method-assign]
+        GitRepository.push = unpinned(_together)  # type: ignore[method-assign]
     for n in range(count):
         code = main(["--json", "series", "acquire", str((first + n) % ISSUES + 1), *sys.argv[3:]])
         if code not in (0, 4):

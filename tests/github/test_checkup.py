@@ -37,16 +37,16 @@ def test_a_set_up_that_works(github: FakeGitHub, repo: Repository) -> None:
         "access": "acme/app can be read and written.",
         "account": "The token is of boss, the account of the agent coder.",
         "rules": "acme/app has no rules of its own.",
-        "labels": "Every label that the rules name is there.",
+        "labels": "All labels in the rules exist.",
         "checks": "Checks, statuses and workflow runs can be read.",
-        "webhook": "A webhook sends every event that makes work.",
+        "webhook": "A webhook sends every event that creates work.",
         "clock": "The clock agrees with GitHub's.",
     }
 
 
 def test_a_person_and_an_agent_with_one_account(github: FakeGitHub, repo: Repository) -> None:
     assert looked(github)["account"] == (
-        "✗ The token is of boss, who may write to acme/app as a person: a comment of boss wakes no agent."
+        "✗ The token is of boss, a person with write access to acme/app: comments by boss wake no agent."
         " Use a token of an app or a bot. If only an agent uses boss, add it to [agents]."
     )
     repo.commit({".github/interlock.toml": AGENTS_OWN})
@@ -54,8 +54,8 @@ def test_a_person_and_an_agent_with_one_account(github: FakeGitHub, repo: Reposi
     with GitHub(PlainToken(github.token("boss")), api_url=github.api_url, sleep=lambda _: None) as client:
         checks = check_up(client, "acme/app", ["alice", "mallory"])
     shared = (
-        "Runs write as alice, who may write to acme/app as a person:"
-        " a comment of alice on the lane of such a run wakes no agent."
+        "Runs write as alice, a person with write access to acme/app:"
+        " comments by alice on the lane of such a run wake no agent."
     )
     assert [(each.ok, each.detail) for each in checks if each.name == "account"] == [
         (True, "The token is of boss, the account of the agent coder."),
@@ -66,7 +66,7 @@ def test_a_person_and_an_agent_with_one_account(github: FakeGitHub, repo: Reposi
 def test_a_repository_that_is_not_there(github: FakeGitHub, repo: Repository) -> None:
     found = looked(github, repo="acme/nothing")
     assert list(found) == ["repository"]
-    assert found["repository"].endswith(" Give the token access to it, or mend the name.")
+    assert found["repository"].endswith(" Give the token access to the repository, or correct the name.")
 
 
 def test_github_that_is_away(github: FakeGitHub, repo: Repository) -> None:
@@ -76,8 +76,8 @@ def test_github_that_is_away(github: FakeGitHub, repo: Repository) -> None:
 
 def test_a_token_that_may_only_read(github: FakeGitHub, repo: Repository) -> None:
     found = looked(github, who="mallory")
-    assert found["access"].startswith("✗ The token may read acme/app and not write: ")
-    assert found["webhook"] == "Only an administrator's token can see webhooks: not looked at."
+    assert found["access"].startswith("✗ The token can read acme/app but not write to it: ")
+    assert found["webhook"] == "Webhooks were not checked: only an administrator's token can read them."
 
 
 def test_a_token_that_may_not_read_checks(github: FakeGitHub, repo: Repository) -> None:
@@ -85,7 +85,7 @@ def test_a_token_that_may_not_read_checks(github: FakeGitHub, repo: Repository) 
     with GitHub(PlainToken(token), api_url=github.api_url, sleep=lambda _: None) as client:
         (found,) = (each for each in check_up(client, "acme/app") if each.name == "checks")
     assert not found.ok
-    assert found.detail.startswith("The token may not read checks and actions: ")
+    assert found.detail.startswith("The token cannot read checks and actions, ")
 
 
 def test_rules_that_cannot_be_read_and_labels_that_are_not_there(
@@ -95,14 +95,18 @@ def test_rules_that_cannot_be_read_and_labels_that_are_not_there(
     repo.commit({".github/interlock.toml": f"[priorities]\nurgent = 10\n{rule}"})
     found = looked(github)
     assert found["rules"] == "acme/app has 1 rule of its own."
-    assert found["labels"].startswith("✗ acme/app lacks ready and urgent, which its rules name.")
+    assert found["labels"].startswith(
+        "✗ The rules of acme/app name labels that do not exist: ready and urgent."
+    )
     repo.commit({".github/interlock.toml": "colour = 1\n"})
-    assert looked(github)["rules"].startswith("✗ .github/interlock.toml of acme/app has a field 'colour'.")
+    assert looked(github)["rules"].startswith(
+        "✗ .github/interlock.toml of acme/app has the unknown field 'colour'."
+    )
 
 
 def test_no_webhook_and_one_that_sends_too_little(github: FakeGitHub) -> None:
     repo = github.repository("acme/app", admin=["boss"])
-    assert looked(github)["webhook"] == "There is no active webhook: events arrive through Actions only."
+    assert looked(github)["webhook"] == "No active webhook: events arrive through Actions only."
     repo.hook(events=sorted(EVENTS - {"workflow_run", "issues"}))
     assert looked(github)["webhook"].startswith("✗ No webhook sends issues and workflow_run.")
 
@@ -127,15 +131,15 @@ def test_the_command(
     monkeypatch.setenv("GITHUB_API_URL", github.api_url)
     here = CommandHere(tmp_path)
     answer = here("github", "doctor")
-    assert (answer.code, answer.err.splitlines()[0]) == (2, "It is not clear which repository is meant.")
-    assert here("github", "doctor", "--repo", "acme").err.startswith("'acme' is not OWNER/NAME.")
+    assert (answer.code, answer.err.splitlines()[0]) == (2, "No repository was given.")
+    assert here("github", "doctor", "--repo", "acme").err.startswith("'acme' is not a repository.")
     assert here("github", "doctor", "--repo", "acme/app").code == 1, "a person may have the account"
     repo.commit({".github/interlock.toml": AGENTS_OWN})
     assert here("github", "doctor", "--repo", "acme/app").code == 0
     with monkeypatch.context() as none:
         none.delenv("GH_TOKEN")
         answer = here("github", "doctor", "--repo", "acme/app")
-        assert (answer.code, "There is no token" in answer.out) == (1, True)
+        assert (answer.code, "No GitHub token" in answer.out) == (1, True)
     monkeypatch.setenv("GITHUB_REPOSITORY", "acme/none")
     answer = here("--json", "github", "doctor")
     assert (answer.code, json.loads(answer.out)["ok"]) == (1, False)

@@ -22,24 +22,25 @@ import pytest
 
 from interlock.core.errors import GitHubLimited, GitHubRefused, GitHubUnavailable
 from interlock.core.names import ATTEMPTS_MAX
-from interlock.github.answers import StoredAnswers
 from interlock.github.client import GitHub
-from interlock.github.dispatch import LastLook
+from interlock.github.database_cache import StoredAnswers
+from interlock.github.dispatch import StartCheck
 from interlock.github.intake import Intake
-from interlock.github.outbox import Sender
-from interlock.github.reading import Reader
-from interlock.github.reconcile import Reconciler
+from interlock.github.lookup import Reader
+from interlock.github.outbox import OutboxRelay
+from interlock.github.reconciler import Reconciler
 from interlock.github.remarks import marks
-from interlock.github.showing import Showing
+from interlock.github.status_publisher import StatusPublisher
 from interlock.github.tokens import PlainToken
 from interlock.service.contract import ItemFilter, LeaseView, Report
-from interlock.service.itemview import ItemView
+from interlock.service.item_view import ItemView
 from interlock.service.local import LocalService
 from interlock.settings import TypeDefaults
 from interlock.store.sqlite.store import SqliteStore
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.hooks import Delivery
 from tests.github.issues import Issue
+from tests.github.stored_orders import open_orders
 
 DELIVERIES = int(os.environ.get("INTERLOCK_GITHUB_DAY", "1000"))
 ISSUES, PULLS = max(5, DELIVERIES // 5), max(2, DELIVERIES // 25)
@@ -76,9 +77,9 @@ class Day:
         # Nobody gives up: what failed too often would be a dead letter, and no longer wanted.
         types = {name: TypeDefaults(max_attempts=ATTEMPTS_MAX) for name in TYPES}
         self.intake = Intake(self.service, store, reader, types=types)
-        self.look = LastLook(self.service, store.github, reader, self.intake, lambda _: None)
-        showing = Showing(self.service, store)
-        self.sender = Sender(self.client, store.github.outbox, showing=showing, clock=github.clock)
+        self.look = StartCheck(self.service, store.github, reader, self.intake, lambda _: None)
+        publisher = StatusPublisher(self.service, store)
+        self.sender = OutboxRelay(self.client, store.github.outbox, publisher=publisher, clock=github.clock)
         self.reconciler = Reconciler(self.intake, self.service, store.github, self.client)
         self.issues: list[Issue] = []
         self.pulls: list[Issue] = []
@@ -291,17 +292,13 @@ class Day:
                 pass
             self.reconcile()
             passed = self.sender.send(1_000)
-            if (
-                passed.next_s is None
-                and not self.store.github.unpaid(1)
-                and not self.store.github.undecided(1)
-            ):
+            if passed.next_s is None and not open_orders(self.store) and not self.store.github.undecided(1):
                 return
         raise AssertionError("something is owed for ever")
 
     def told(self, number: int) -> str:
         """All that is known of a number, for whoever looks for a mistake."""
-        done = self.store.github.consequences(self.repo.id, number, 50)
+        done = self.store.github.orders(self.repo.id, number, 50)
         lane = ItemFilter(lane=f"issue:acme/app#{number}", all=True, limit=100)
         items = [(i.id, i.type, i.agent, i.status, i.reason, i.attempt) for i in self.service.items(lane)]
         known = self.store.github.known(self.repo.id, number)

@@ -14,11 +14,11 @@ import pytest
 from interlock.app import open_service as open_store
 from interlock.core.model import NewItem
 from interlock.github.client import GitHub
-from interlock.github.dispatch import LastLook
-from interlock.github.reading import Reader
+from interlock.github.dispatch import StartCheck
+from interlock.github.lookup import Reader
 from interlock.github.tokens import PlainToken
 from interlock.service.contract import ItemFilter, Report
-from interlock.testing.clock import Clock
+from tests.clock import Clock
 from tests.faults.workers import Site
 from tests.github.desk import Desk
 from tests.github.fake import FakeGitHub, Repository
@@ -47,7 +47,7 @@ class Scene:
         self.url = f"{desk.github.html_url}/acme/app/issues/{self.issue.number}"
         desk.take()
         reader = Reader(desk.client)
-        self.look = LastLook(desk.service, desk.store.github, reader, desk.intake, self.told.append)
+        self.look = StartCheck(desk.service, desk.store.github, reader, desk.intake, self.told.append)
 
     def start(self) -> str | None:
         """Claim the item, and look: why it must not start."""
@@ -153,7 +153,7 @@ class TestTheLook:
         scene.issue.close(by="alice")
         scene.desk.github.faults.outage = True
         assert scene.start() is None
-        assert scene.told[0].startswith(f"Item {scene.lease.item.id} starts without a last look at GitHub: ")
+        assert scene.told[0].startswith(f"Item {scene.lease.item.id} starts without a check on GitHub: ")
 
     def test_what_github_did_not_make_is_not_looked_at(self, scene: Scene) -> None:
         before = len(scene.desk.github.requests)
@@ -178,7 +178,7 @@ def test_a_look_that_waits_for_github_holds_up_no_other(desk: Desk, scene: Scene
     until, token = threading.Event(), PlainToken(desk.github.token("boss"))
     held = desk.github.faults.hold(on=f"/issues/{scene.issue.number}", until=until)
     client = GitHub(token, api_url=desk.github.api_url, timeout_s=PATIENCE_S)
-    look = LastLook(desk.service, desk.store.github, Reader(client), desk.intake, scene.told.append)
+    look = StartCheck(desk.service, desk.store.github, Reader(client), desk.intake, scene.told.append)
     with client, ThreadPoolExecutor(2) as at_once:
         first = at_once.submit(look, slow)
         assert held.wait(PATIENCE_S)

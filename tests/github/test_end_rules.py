@@ -11,7 +11,10 @@ from interlock.core.errors import InvalidInput
 from interlock.core.model import Policy
 from interlock.core.policies import Policies
 from interlock.github.delivery import read
+from interlock.github.intake import Intake
+from interlock.github.lookup import Reader
 from interlock.service.contract import Report
+from interlock.service.local import LocalService
 from tests.conformance.conftest import clock, empty_file, kept_databases, open_service  # noqa: F401
 from tests.github.desk import Desk
 from tests.github.test_failures import pull, ran  # noqa: F401
@@ -245,7 +248,7 @@ def test_a_sender_without_a_login_is_refused_in_a_sentence() -> None:
 
 def test_a_rule_that_names_a_policy_beats_the_settings_and_the_default_rules_do_not(desk: Desk) -> None:
     policies = Policies(types={"pr_review": Policy.LATEST, "implement": Policy.LATEST, "open": Policy.LATEST})
-    desk.service._policies = policies  # type: ignore[attr-defined]
+    desk.intake = Intake(LocalService(desk.store, policies=policies), desk.store, Reader(desk.client))
     named = '[[rule]]\nevent = "issues.labeled"\nlabel = "{0}"\ntype = "{0}"\n'
     desk.rules(named.format("implement") + 'policy = "queue"\n' + named.format("open"))
     desk.repo.commit({"a": "1"}, by="alice", branch="fix")

@@ -15,7 +15,7 @@ import pytest
 from interlock.core.errors import GitHubRefused
 from interlock.github.client import GitHub
 from interlock.github.tokens import PlainToken
-from interlock.github.workflow_runs import Endings
+from interlock.github.workflow_runs import AttemptEnds
 from interlock.process.workplace import ActionsRun
 from tests.acceptance.command import Command
 from tests.faults.processes import wait_until
@@ -112,7 +112,7 @@ class Watch:
             self.clients.append(GitHub(token, api_url=github.api_url, patience_s=0.0))
             return self.clients[-1]
 
-        self.endings = Endings(open_client, clock=lambda: self.now_s)
+        self.endings = AttemptEnds(open_client, clock=lambda: self.now_s)
 
     def asks(self, attempt: ActionsRun | None = None) -> tuple[bool, int]:
         """The answer, and how many requests it took."""
@@ -161,4 +161,4 @@ def test_without_a_valid_token_the_lease_decides(github: FakeGitHub, repo: Repos
     def refuse() -> GitHub:
         raise GitHubRefused("no", status=401)
 
-    assert Endings(refuse).has_ended(ActionsRun(APP, 1, 1)) is False
+    assert AttemptEnds(refuse).has_ended(ActionsRun(APP, 1, 1)) is False

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.github import owing
-from interlock.github.owing import Place
-from interlock.store.outbox_port import Effect
+from interlock.github.effects import Assignment, Comment, IssueRef
+from interlock.store.outbox import Effect
 from interlock.store.sqlite.store import SqliteStore
 from tests.acceptance.command import Command, CommandHere
 from tests.git_fixtures import git
@@ -40,7 +39,7 @@ def test_a_delivery_becomes_an_item_that_status_explains(here: Command, repo: Re
     opened, labeled = (d for d in repo.github.deliveries if d.event == "issues")
     assert ingest(here, opened)["status"] == "decided"
     assert ingest(here, opened)["status"] == "repeated"
-    assert ingest(here, labeled)["outcome"] == "#1 is as it was"
+    assert ingest(here, labeled)["outcome"] == "#1: no change"
     shown = here.ok("github", "status", 1)
     assert shown["facts"]["labels"] == ["bug"]
     assert [(each["type"], each["priority"]) for each in shown["wanted"]] == [("issue_triage", 8)]
@@ -92,9 +91,9 @@ class TestWithoutAToken:
         assert blind.ok("github", "status", "1")["facts"]["state"] == "completed"
 
     def test_what_cannot_be_read_is_kept_and_status_says_why(self, blind: Command) -> None:
-        assert "Kept for later: What it says about #1 is not enough" in take(blind, "1", payload(labels=None))
+        assert "Will be retried: The payload lacks data about #1" in take(blind, "1", payload(labels=None))
         (left,) = blind.ok("github", "status", "1")["deliveries"]
-        assert "there is no token to ask GitHub with" in left["why"]
+        assert "Without a token GitHub cannot be asked" in left["why"]
 
     def test_a_repository_that_was_made_again_hides_nothing_of_the_old_one(self, blind: Command) -> None:
         take(blind, "1", payload(repository=7, number=1))
@@ -111,7 +110,7 @@ class TestWithoutAToken:
         assert blind("github", "status", number).code == 2
 
 
-UNHEARD = "Nothing follows from an event called '{}'; what it names is looked at."
+UNHEARD = "Event '{}' creates no work."
 
 
 @pytest.mark.parametrize(
@@ -140,20 +139,20 @@ def test_what_was_decided_on_a_workflow_run_is_said(here: Command, repo: Reposit
     (requested,) = (each for each in repo.github.deliveries if each.event == "workflow_run")
     args = ("--event", requested.event, "--delivery", requested.guid, "-")
     said = here("github", "ingest", *args, stdin=requested.body).out
-    assert said == "Decided: workflow_run.requested creates no work.\n"
+    assert said == "Decided: Event 'workflow_run.requested' creates no work.\n"
 
 
 def test_what_github_did_not_answer_is_done_by_a_sweep(
     here: Command, repo: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interlock.github.intake.backoff_s", lambda _: 0.0)
+    monkeypatch.setattr("interlock.github.intake.back_off_s", lambda _: 0.0)
     repo.issue("Crash", by="alice")
     (opened,) = (d for d in repo.github.deliveries if d.event == "issues")
     file = tmp_path / "opened.json"
     file.write_bytes(opened.body)
     repo.github.faults.refuse(403, "Resource not accessible", on="GET /repos/acme/app/issues/1")
     answer = here("github", "ingest", "--event", "issues", "--delivery", "d1", str(file))
-    assert (answer.code, answer.out.startswith("Kept for later: ")) == (0, True)
+    assert (answer.code, answer.out.startswith("Will be retried: ")) == (0, True)
     shown = here.ok("github", "status", 1)
     assert (shown["facts"], len(shown["deliveries"]), shown["deliveries"][0]["tries"]) == (None, 1, 1)
     for _ in range(11):
@@ -169,8 +168,8 @@ def test_what_github_did_not_answer_is_done_by_a_sweep(
     [
         (("status", "1"), "There is no store yet"),
         (("ingest", "--event", "issues", "--delivery", "d1", "no-such-file"), "no-such-file cannot be read"),
-        (("ingest", "--event", "Issues!", "--delivery", "d1", "-"), "is not the name of an event"),
-        (("ingest", "--event", "issues", "--delivery", "", "-"), "is not the id of a delivery"),
+        (("ingest", "--event", "Issues!", "--delivery", "d1", "-"), "is not a valid event name"),
+        (("ingest", "--event", "issues", "--delivery", "", "-"), "is not a valid delivery id"),
         (("ingest", "--event", "issues", "--delivery", "d1", "-"), "not valid JSON"),
     ],
 )
@@ -184,8 +183,8 @@ def test_status_of_what_was_never_seen(here: Command, repo: Repository) -> None:
     assert repo.full_name == "acme/app"
     body = json.dumps({"repository": {"id": repo.id, "full_name": "acme/app"}})
     here.ok("github", "ingest", "--event", "star", "--delivery", "d1", "-", stdin=body)
-    assert "has seen no #3 of acme/app" in here("github", "status", 3).err
-    assert "has seen no repository acme/other" in here("github", "status", 3, "--repo", "acme/other").err
+    assert "has not seen acme/app#3" in here("github", "status", 3).err
+    assert "has not seen repository acme/other" in here("github", "status", 3, "--repo", "acme/other").err
 
 
 def test_processes_that_take_in_one_number_at_once_make_each_thing_once(
@@ -228,24 +227,26 @@ def test_processes_that_take_in_one_number_at_once_make_each_thing_once(
     assert shown["deliveries"] == []
 
 
-def owe(here: Command, repo: Repository, *effects: Effect) -> None:
+def enqueue(here: Command, repo: Repository, *effects: Effect) -> None:
     """As whoever causes them does, in the command's own store."""
     here.ok("migrate")
     store = SqliteStore(here.directory / ".interlock" / "interlock.db")
     store.github.repository(repo.id, repo.full_name)
-    store.github.outbox.owe(effects)
+    store.github.outbox.enqueue(effects)
     store.close()
 
 
 def test_what_is_owed_is_sent_and_shown(here: Command, repo: Repository) -> None:
     issue = repo.issue("Crash", by="alice")
-    place = Place(repo.id, issue.number)
-    owe(here, repo, owing.comment(place, "c1", "hello"), owing.assign(place, "a1", ["nobody"]))
-    assert "Owed to GitHub: 2: interlock github send" in here("ls").out
-    assert "Owed to GitHub: 2" in here("top").out
+    place = IssueRef(repo.id, issue.number)
+    enqueue(
+        here, repo, Comment(text="hello").row(place, "c1"), Assignment(logins=["nobody"]).row(place, "a1")
+    )
+    assert "Queued for GitHub: 2: interlock github send" in here("ls").out
+    assert "Queued for GitHub: 2" in here("top").out
     answer = here("github", "send")
-    assert answer.out.splitlines()[0] == "1 sent, 1 put off."
-    assert answer.out.splitlines()[1].startswith("More is owed: the next in ")
+    assert answer.out.splitlines()[0] == "1 sent, 1 postponed."
+    assert answer.out.splitlines()[1].startswith("More is queued: next in ")
     assert [comment.body.split("\n")[0] for comment in issue.comments] == ["hello"]
     shown = here.ok("github", "status", 1)["effects"]
     assert [(each["name"], each["status"]) for each in shown] == [("a1", "owed"), ("c1", "done")]
@@ -265,11 +266,11 @@ def test_what_waits_for_a_person_is_seen_everywhere_and_sent_again(
 ) -> None:
     monkeypatch.setattr("interlock.github.outbox.REFUSALS", 1)
     issue = repo.issue("Crash", by="alice")
-    owe(here, repo, owing.comment(Place(repo.id, issue.number), "c1", "hello"))
+    enqueue(here, repo, Comment(text="hello").row(IssueRef(repo.id, issue.number), "c1"))
     repo.github.faults.refuse(403, "This issue is locked", on="/comments")
-    assert here("github", "send").out == "0 sent, 1 for a person: interlock doctor names the reasons.\n"
+    assert here("github", "send").out == "0 sent, 1 failed: interlock doctor shows the reasons.\n"
     for command in (("ls",), ("ls", "--dead"), ("top",)):
-        assert "Owed to GitHub: 1, 1 of which a person must look at: interlock doctor" in here(*command).out
+        assert "Queued for GitHub: 1, 1 of them failed: interlock doctor" in here(*command).out
     checks = {each["name"]: each for each in here("--json", "doctor").json["checks"]}
     told = checks["no_dead_effects"]
     assert (told["ok"], "acme/app#1 comment: " in told["detail"], "locked" in told["detail"]) == (
@@ -284,7 +285,7 @@ def test_what_waits_for_a_person_is_seen_everywhere_and_sent_again(
 
 def test_nobody_sends_without_a_token(here: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GH_TOKEN")
-    assert "There is no token for GitHub" in here("github", "send").err
+    assert "No GitHub token" in here("github", "send").err
 
 
 def test_a_run_is_followed_from_its_worktree_to_its_merge(

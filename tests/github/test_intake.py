@@ -14,12 +14,13 @@ import pytest
 
 from interlock.core.errors import InvalidInput, TooLarge
 from interlock.core.model import NewItem
-from interlock.github import leftovers
+from interlock.github import status_publisher, withdrawal
 from interlock.github.delivery import BODY_MAX_BYTES
-from interlock.github.standing import standing
-from interlock.service import history
+from interlock.github.number_views import number_view
+from interlock.service import event_cursor
 from interlock.service.contract import ItemFilter, Report
-from interlock.testing.clock import Clock
+from interlock.store.sqlite.database import SqliteDatabase
+from tests.clock import Clock
 from tests.conformance.conftest import (  # noqa: F401  (fixtures)
     OpenService,
     clock,
@@ -159,13 +160,41 @@ def test_what_ran_as_its_issue_was_closed_is_not_tried_again(desk: Desk) -> None
 def test_what_ran_before_anybody_looked_is_not_gone_through(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history, "LOOK", 2)
-    monkeypatch.setattr(history, "LOOKS_MAX", 1)
+    monkeypatch.setattr(event_cursor, "POLL_EVENTS", 2)
+    monkeypatch.setattr(event_cursor, "POLLS_MAX", 1)
     desk.service.add([NewItem(title=f"old {n}") for n in range(9)])
     desk.intake.sweep()
-    mark = desk.store.mark(leftovers.MARK)
+    mark = desk.store.mark(withdrawal.MARK)
     assert mark is not None
     assert mark.seq == desk.service.events(newest=True, limit=1)[-1].seq
+
+
+def test_a_store_without_repositories_is_not_gone_through(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_cursor, "POLL_EVENTS", 2)
+    monkeypatch.setattr(event_cursor, "POLLS_MAX", 1)
+    for n in range(2):
+        desk.service.add([NewItem(title=f"{n} {k}") for k in range(9)])
+        desk.intake.sweep()
+        newest = desk.service.events(newest=True, limit=1)[-1].seq
+        for name in (withdrawal.MARK, status_publisher.MARK):
+            mark = desk.store.mark(name)
+            assert mark is not None
+            assert mark.seq == newest
+
+
+def test_what_failed_before_the_first_sweep_of_a_known_repository_is_withdrawn(desk: Desk) -> None:
+    desk.service.add([NewItem(title="old", agent="other")])
+    desk.intake.sweep()
+    issue = desk.repo.issue("Crash", by="alice")
+    desk.take()
+    handle = desk.run("helper")
+    issue.close(by="alice", reason="completed")
+    desk.take()
+    desk.service.fail([Report(run=handle, error="it broke")])
+    desk.intake.sweep()
+    assert [i.title for i in desk.open()] == ["old"]
 
 
 def test_what_failed_on_an_issue_that_was_reopened_is_tried_again(desk: Desk) -> None:
@@ -599,8 +628,8 @@ def test_a_crash_between_any_two_steps_leads_to_each_thing_once(
 ) -> None:
     broken = open_desk(elsewhere=True)
     where, name = STEPS[step]
-    kind = type(broken.store.github if where == "store" else broken.service)
-    real: Callable[..., Any] = getattr(kind, name)
+    owner = type(broken.store.github) if where == "store" else broken.service
+    real: Callable[..., Any] = getattr(owner, name)
     crashes = itertools.count()
 
     def dies(*args: Any, **options: Any) -> Any:
@@ -625,7 +654,7 @@ def test_a_crash_between_any_two_steps_leads_to_each_thing_once(
         desk.take(deliveries)
         for each in deliveries:
             with monkeypatch.context() as patch:
-                patch.setattr(kind, name, dies)
+                patch.setattr(owner, name, dies)
                 with suppress(Crash):
                     broken.intake.ingest(each.event, each.guid, each.body)
             if name == "keep_delivery" and not after:
@@ -684,7 +713,7 @@ def test_without_a_token_the_facts_in_deliveries_have_to_do(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "says"), [({"updated_at": ...}, "'updated_at' is missing"), ({"labels": 7}, "wrong form")]
+    ("part", "says"), [({"updated_at": ...}, "'updated_at' is missing"), ({"labels": 7}, "malformed")]
 )
 def test_without_a_token_a_delivery_that_says_too_little_waits_and_says_why(
     desk: Desk, part: dict[str, Any], says: str
@@ -694,11 +723,11 @@ def test_without_a_token_a_delivery_that_says_too_little_waits_and_says_why(
     issue = {k: v for k, v in {**opened.payload["issue"], **part}.items() if v is not ...}
     body = json.dumps({**opened.payload, "issue": issue}).encode()
     heard: list[tuple[str, str, str]] = []
-    desk.blind.left = lambda *told: heard.append(told)
+    desk.blind.on_postponed = lambda *told: heard.append(told)
     assert desk.blind.ingest("issues", opened.guid, body).status == "put_off"
-    (seen,) = standing(desk.service, desk.store.github, None, 1).deliveries
+    (seen,) = number_view(desk.service, desk.store.github, None, 1).deliveries
     assert says in str(seen.why)
-    assert "no token" in str(seen.why)
+    assert "Without a token" in str(seen.why)
     assert heard == [(opened.guid, "issues", seen.why)]
     desk.clock.advance(60)
     assert desk.intake.sweep().decided == 1, "with a token GitHub says the rest"
@@ -708,8 +737,8 @@ def test_without_a_token_a_delivery_that_says_too_little_waits_and_says_why(
 @pytest.mark.parametrize(
     ("event", "delivery", "body", "says"),
     [
-        ("Issues!", "d1", b"{}", "name of an event"),
-        ("issues", "d 1", b"{}", "id of a delivery"),
+        ("Issues!", "d1", b"{}", "valid event name"),
+        ("issues", "d 1", b"{}", "valid delivery id"),
         ("issues", "d1", b"{", "not valid JSON"),
         ("issues", "d1", b"[]", "not a JSON object"),
     ],
@@ -748,7 +777,7 @@ def test_a_delivery_that_could_not_be_understood_does_not_use_up_its_id(desk: De
     desk.repo.issue("Crash", by="alice")
     (good,) = desk.new()
     mangled = json.dumps({**good.payload, "repository": None}).encode()
-    assert desk.intake.ingest("issues", good.guid, mangled).outcome == "It is about no repository."
+    assert desk.intake.ingest("issues", good.guid, mangled).outcome == "The payload contains no repository."
     assert desk.take([good])[0].status == "decided"
     assert len(desk.open()) == 1
     assert desk.take([good])[0].status == "repeated"
@@ -772,6 +801,68 @@ def test_an_event_that_contradicts_its_payload_is_refused_and_not_kept(
 ) -> None:
     desk.repo.issue("Crash", by="alice").comment("hello", by="alice")
     comment = desk.new()[-1]
-    with pytest.raises(InvalidInput, match=f"of no event '{event}': it {why}"):
+    with pytest.raises(InvalidInput, match=f"not belong to event '{event}': it {why}"):
         desk.intake.ingest(event, "a", comment.body)
     assert not desk.store.github.has_delivery("a")
+
+
+def test_deliveries_that_share_a_commit_are_each_decided_or_put_off_by_themselves(desk: Desk) -> None:
+    for n in range(4):
+        desk.repo.issue(f"Crash {n}", by="alice")
+    deliveries = desk.new()
+    for each in deliveries:
+        told = json.loads(each.body)
+        if told["issue"]["title"] == "Crash 1":
+            del told["issue"]["state"]
+        assert desk.blind.keep(each.event, each.guid, json.dumps(told).encode())
+    commits = itertools.count()
+    if isinstance(database := desk.store.database, SqliteDatabase):
+        database.db.set_commit_hook(lambda: next(commits) < 0)
+    swept = desk.blind.sweep()
+    assert (swept.decided, swept.put_off) == (3, 1)
+    assert sorted(item.title for item in desk.open()) == ["#1 Crash 0", "#3 Crash 2", "#4 Crash 3"]
+    assert next(commits) < 2 * len(deliveries), "the sweep itself makes some too"
+
+
+def _kept(desk: Desk, count: int) -> None:
+    """Deliveries of new issues that nothing has decided on."""
+    for n in range(count):
+        desk.repo.issue(f"Crash {n}", by="alice")
+    for each in desk.new():
+        assert desk.blind.keep(each.event, each.guid, each.body)
+
+
+def test_the_arrivals_of_several_numbers_share_a_transaction(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taken out: `_add_together`; each number adds its own."""
+    _kept(desk, 5)
+    add, calls = desk.service.add, []
+
+    def counted(items: Any) -> Any:
+        calls.append(len(items))
+        return add(items)
+
+    monkeypatch.setattr(desk.service, "add", counted)
+    swept = desk.blind.sweep()
+    assert (swept.decided, swept.carried_out, calls) == (5, 5, [5])
+    assert sorted(item.title for item in desk.open()) == [f"#{n + 1} Crash {n}" for n in range(5)]
+    assert desk.owed() == 0
+
+
+def test_an_arrival_that_is_refused_holds_up_no_other_number(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taken out: the `except` of `_add_together`; the sweep fails and nothing is added."""
+    _kept(desk, 4)
+    add = desk.service.add
+
+    def refusing(items: Any) -> Any:
+        if any(item.title.endswith("Crash 1") for item in items):
+            raise InvalidInput("This title is not allowed.")
+        return add(items)
+
+    monkeypatch.setattr(desk.service, "add", refusing)
+    swept = desk.blind.sweep()
+    assert (swept.decided, swept.carried_out, swept.put_off) == (4, 3, 1)
+    assert sorted(item.title for item in desk.open()) == ["#1 Crash 0", "#3 Crash 2", "#4 Crash 3"]

@@ -8,10 +8,10 @@ import random
 import pytest
 
 from interlock.core.errors import LeaseLost
-from interlock.github.heard import LOGIN_WAKES_MAX
-from interlock.github.outbox import Sender
+from interlock.github.outbox import OutboxRelay
+from interlock.github.remark_text import own_words
 from interlock.github.remarks import mark
-from interlock.github.speech import spoken
+from interlock.github.wake_rules import LOGIN_WAKES_MAX
 from interlock.service.contract import ItemFilter, Report
 from tests.conformance.conftest import clock, empty_file, kept_databases, open_service  # noqa: F401
 from tests.github.desk import Desk
@@ -376,8 +376,8 @@ def test_commands_are_answered_once_and_the_answer_is_no_message(desk: Desk, iss
     commanded = desk.new()
     for _ in range(2):
         desk.take(commanded)
-        assert Sender(desk.client, desk.store.github.outbox).send(10).stopped == ""
-    said = [spoken(comment.body).strip() for comment in issue.comments[2:]]
+        assert OutboxRelay(desk.client, desk.store.github.outbox).send(10).stopped == ""
+    said = [own_words(comment.body).strip() for comment in issue.comments[2:]]
     assert len(said) == 4
     assert said[0] == f"- item {item.id} (issue_comment for coder): pending ({item.reason}), priority 0"
     assert "Which branch?" in said[1]
@@ -389,7 +389,7 @@ def test_commands_are_answered_once_and_the_answer_is_no_message(desk: Desk, iss
     assert desk.state() == before, "our answers came back, and did nothing"
     issue.comment("/interlock cancel", by="stranger")
     desk.take()
-    assert Sender(desk.client, desk.store.github.outbox).send(10).sent == 0
+    assert OutboxRelay(desk.client, desk.store.github.outbox).send(10).sent == 0
 
 
 def test_without_a_token_comments_are_told_and_wake_nobody(desk: Desk) -> None:

@@ -14,13 +14,12 @@ from interlock.core.model import NewItem
 from interlock.github.ci import Ci
 from interlock.github.client import GitHub
 from interlock.github.intake import Intake
-from interlock.github.reading import Reader
-from interlock.github.reconcile import Reconciler
-from interlock.github.standing import standing
+from interlock.github.lookup import Reader
+from interlock.github.number_views import number_view
+from interlock.github.reconciler import Reconciler
 from interlock.github.tokens import PlainToken
 from interlock.service.contract import ItemFilter
-from interlock.store.links import Links
-from interlock.store.links_port import Followed
+from interlock.store.links import LinkedRun, LinkStore
 from tests.conformance.conftest import clock, empty_file, kept_databases, open_service  # noqa: F401
 from tests.github.desk import Desk
 from tests.github.issues import Issue
@@ -50,11 +49,11 @@ def pull_of(desk: Desk, branch: str, *, message: str = "a change", body: str = "
     return made
 
 
-def links(desk: Desk, number: int = 1) -> list[Followed]:
+def links(desk: Desk, number: int = 1) -> list[LinkedRun]:
     return desk.store.github.links.of_number(desk.repo.id, number, 10)
 
 
-def one(desk: Desk, number: int = 1) -> Followed:
+def one(desk: Desk, number: int = 1) -> LinkedRun:
     (found,) = links(desk, number)
     return found
 
@@ -135,10 +134,10 @@ def followed(desk: Desk) -> str:
 
 
 def test_checks_decide_and_a_new_head_waits_again(desk: Desk, followed: str) -> None:
-    assert (one(desk).ci_outcome, one(desk).ci_why) == (None, "nothing checks it")
+    assert (one(desk).ci_outcome, one(desk).ci_why) == (None, "no checks")
     run = ran(desk, followed, None)
     desk.take()
-    assert (one(desk).ci_outcome, one(desk).ci_why) == ("pending", "waits for ci")
+    assert (one(desk).ci_outcome, one(desk).ci_why) == ("pending", "waiting for ci")
     run.finish("failure")
     desk.take()
     assert (one(desk).ci_outcome, one(desk).ci_why) == ("failure", "ci failed")
@@ -146,7 +145,7 @@ def test_checks_decide_and_a_new_head_waits_again(desk: Desk, followed: str) -> 
     old = desk.new()
     desk.repo.commit({"a": "2"}, by="bob", branch=followed)
     desk.take()
-    assert (one(desk).ci_outcome, one(desk).ci_why) == ("pending", "no check has begun yet")
+    assert (one(desk).ci_outcome, one(desk).ci_why) == ("pending", "no check has started")
     desk.take(old)
     assert one(desk).ci_outcome == "pending", "what a replaced head says changes nothing"
     assert late.head_sha != one(desk).head
@@ -187,7 +186,7 @@ def test_only_required_checks_count_where_the_repository_names_them(
     ran(desk, followed, "failure", "optional.yml")
     ran(desk, followed, "success")
     desk.take()
-    assert (one(desk).ci_outcome, one(desk).ci_why) == ("pending", "waits for e2e")
+    assert (one(desk).ci_outcome, one(desk).ci_why) == ("pending", "waiting for e2e")
     desk.repo.status(one(desk).head, "success", by="bob", context="e2e")
     desk.repo.status(one(desk).head, "failure", by="bob", context="interlock/lane")
     desk.take()
@@ -201,7 +200,7 @@ def test_statuses_and_checks_of_other_apps_count(desk: Desk, followed: str) -> N
     desk.repo.status(head, "success", by="bob", context="ci/old")
     desk.repo.status(head, "failure", by="bob", context="interlock/lane")
     desk.take()
-    assert (one(desk).ci_outcome, one(desk).ci_why) == ("pending", "waits for unit")
+    assert (one(desk).ci_outcome, one(desk).ci_why) == ("pending", "waiting for unit")
     check.update(by="bob", conclusion="cancelled")
     desk.take()
     assert (one(desk).ci_outcome, one(desk).ci_why) == ("cancelled", "unit was cancelled")
@@ -275,11 +274,11 @@ def test_people_see_it_in_show_why_ls_and_status(desk: Desk, followed: str) -> N
     desk.repo.numbers[1].close(by="alice")
     desk.take()
     assert [each.outcome for each in desk.service.items(ItemFilter(ci="failure"))] == ["closed"]
-    (again,) = standing(desk.service, desk.store.github, None, 1).links
+    (again,) = number_view(desk.service, desk.store.github, None, 1).links
     assert (again.run, again.outcome) == (link.run, "closed")
-    with pytest.raises(InvalidInput, match="outcome of checks"):
+    with pytest.raises(InvalidInput, match="Unknown CI outcome"):
         listed("red")
-    with pytest.raises(InvalidInput, match="at once"):
+    with pytest.raises(InvalidInput, match="cannot be combined"):
         listed("failure", asking=True)
 
 
@@ -297,7 +296,7 @@ def test_a_token_without_the_right_says_so_and_loses_nothing(desk: Desk, right: 
         pull_of(desk, branch)
         ran(desk, branch, "failure")
         desk.take()
-    assert (one(desk).ci_outcome, one(desk).ci_why) == (None, "the token may not read checks")
+    assert (one(desk).ci_outcome, one(desk).ci_why) == (None, "the token has no permission to read checks")
     assert desk.owed() == 0
 
 
@@ -343,7 +342,7 @@ def test_the_order_of_deliveries_does_not_matter(open_desk: OpenDesk, seed: int)
     assert len(desk.store.github.links.workflow_runs(desk.repo.id, found[0].head, 10)) == 2
 
 
-@pytest.mark.parametrize("moment", [(Links, "head"), (Ci, "checks")])
+@pytest.mark.parametrize("moment", [(LinkStore, "head"), (Ci, "checks")])
 def test_whoever_looked_before_a_push_does_not_overwrite_who_looked_after_it(
     open_desk: OpenDesk, monkeypatch: pytest.MonkeyPatch, moment: tuple[type, str]
 ) -> None:
@@ -366,7 +365,7 @@ def test_whoever_looked_before_a_push_does_not_overwrite_who_looked_after_it(
             desk.repo.commit({"a": "2"}, by="bob", branch=branch)
             ran(desk, branch, "failure")
             other.take()
-        return real(*args) if moment[0] is Links else found
+        return real(*args) if moment[0] is LinkStore else found
 
     monkeypatch.setattr(*moment, slow)
     desk.take(late[-1:])
@@ -424,4 +423,4 @@ def test_reconciling_finds_what_no_delivery_told_of(desk: Desk, followed: str) -
     assert one(desk).ci_outcome == "pending"
     desk.clock.advance(3_601)
     reconciler.see_checks()
-    assert (one(desk).ci_outcome, one(desk).ci_why) == (None, "nothing checks it")
+    assert (one(desk).ci_outcome, one(desk).ci_why) == (None, "no checks")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from interlock.core.series.standing import Choices, Mode, Unassigned
-from interlock.github import owing
-from interlock.github.series.acting import Assigning
-from interlock.github.series.cycle import NOBODY, Rules
-from interlock.service.series import Cycle
+from interlock.core.series.snapshot import RolloutStage, SeriesOptions, Unassigned
+from interlock.github.effects import AssignmentRemoval, IssueRef
+from interlock.github.series.effects import AssignmentMethod
+from interlock.github.series.options import SeriesRules
+from interlock.service.series import CALLER_ASSIGNS, Cycle
 from tests.git_fixtures import git
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.issues import Issue
@@ -58,7 +58,7 @@ def test_a_merged_pull_request_promotes_the_next_one(desk: SeriesDesk) -> None:
     assert cycle.active_issue == second.number
     assert desk.assigned() == {second.number: [BOT]}
     assert cycle.metrics["promotion_events"] == 1
-    assert "ended: a pull request that closes it was merged" in " ".join(cycle.done)
+    assert "ended: closed by a merged pull request" in " ".join(cycle.done)
 
 
 def test_a_closed_one_is_abandoned(desk: SeriesDesk) -> None:
@@ -148,7 +148,7 @@ class TestMeanwhile:
         desk.reconcile()
         second.assign("alice", by="boss")
         cycle = self.reconcile(desk, lambda: desk.merge(first))
-        assert "is unassigned" not in " ".join(cycle.done)
+        assert " unassigned: " not in " ".join(cycle.done)
         assert desk.view().active_issue == second.number
         assert desk.assigned() == {second.number: ["alice"]}
         assert not [each for each in second.timeline if each["event"] == "unassigned"]
@@ -159,9 +159,10 @@ class TestMeanwhile:
         desk.reconcile()
         second.assign("alice", by="boss")
         (active,) = desk.service.external()
-        place = owing.Place(desk.repo.id, second.number)
-        owed = owing.unassign(place, "series-unassign:1", ["alice"], while_running=True)
-        desk.lanes.store.github.outbox.owe([owed._replace(run=active.run)])
+        place = IssueRef(desk.repo.id, second.number)
+        removal = AssignmentRemoval(logins=["alice"], while_running=True)
+        owed = removal.row(place, "series-unassign:1", run=active.run)
+        desk.lanes.store.github.outbox.enqueue([owed])
         desk.merge(first)
         desk.reconcile()
         assert desk.assigned() == {second.number: ["alice"]}
@@ -181,7 +182,7 @@ class TestMeanwhile:
 class TestObserve:
     @pytest.fixture(autouse=True)
     def observe(self, desk: SeriesDesk) -> None:
-        desk.mode(Mode.OBSERVE)
+        desk.mode(RolloutStage.OBSERVE)
 
     def test_nobody_is_assigned_or_unassigned(self, desk: SeriesDesk) -> None:
         first, second = desk.issue(1), desk.issue(2)
@@ -195,7 +196,7 @@ class TestObserve:
         assert len(desk.assigned()) == 2
         assert cycle.metrics["duplicate_prevented"] == 1
         assert desk.reconcile()[0].metrics["duplicate_prevented"] == 0
-        assert f"#{second.number} is assigned too." in (desk.state().body or "")
+        assert f"#{second.number} is also assigned." in (desk.state().body or "")
 
     def test_nobody_is_held_back(self, desk: SeriesDesk) -> None:
         first, second = desk.issue(1), desk.issue(2)
@@ -216,7 +217,7 @@ class TestUnassignedByHand:
         desk.github.clock.advance(11)
         desk.reconcile()
         assert desk.view().active_issue == second.number
-        assert [(w.number, w.why) for w in desk.view().waiting] == [(first.number, "given back")]
+        assert [(w.number, w.why) for w in desk.view().waiting] == [(first.number, "released")]
 
     def test_what_comes_back_in_time_counts_as_never_gone(self, desk: SeriesDesk) -> None:
         first = desk.issue(1)
@@ -235,7 +236,9 @@ class TestUnassignedByHand:
     def test_it_is_kept_by_choice(self, desk: SeriesDesk) -> None:
         first = desk.issue(1)
         desk.issue(2)
-        desk.rules = Rules(assigning=Assigning(login=BOT), choices=Choices(unassigned=Unassigned.KEPT))
+        desk.rules = SeriesRules(
+            assigning=AssignmentMethod(login=BOT), choices=SeriesOptions(unassigned=Unassigned.KEPT)
+        )
         desk.reconcile()
         desk.reconcile()
         first.unassign(BOT, by="alice")
@@ -279,9 +282,9 @@ class TestDependencies:
         desk.reconcile()
         assert desk.view().active_issue == last.number
         assert {w.number: w.why for w in desk.view().waiting} == {
-            first.number: f"waits for #{other.number}",
-            second.number: f"waits for #{other.number}",
-            third.number: "waits for RFC-092",
+            first.number: f"blocked by #{other.number}",
+            second.number: f"blocked by #{other.number}",
+            third.number: "blocked by RFC-092",
         }
         other.close(by="alice")
         elsewhere.close(by="alice")
@@ -297,7 +300,7 @@ class TestDependencies:
         desk.reconcile()
         assert desk.view().active_issue == second.number
         assert desk.assigned() == {second.number: [BOT]}
-        told = f"#{second.number} of its series must come first"
+        told = f"blocked by #{second.number} of its series"
         if desk.in_git:
             (ref,) = git(desk.repo.bare, "for-each-ref", "--format=%(refname)", OWNER).split()
             said = git(desk.repo.bare, "log", "--format=%B", ref)
@@ -313,7 +316,7 @@ class TestDependencies:
 #: How the active issue leaves, and what is said of it.
 LEAVES = {
     "delete": "deleted",
-    "retitle": "its title has another series, or none",
+    "retitle": "retitled out of the series",
     "transfer": "transferred to another repository",
     "convert": "converted to a discussion",
 }
@@ -388,7 +391,7 @@ def test_a_caller_is_told_to_assign_only_once_nobody_else_is(desk: SeriesDesk) -
     desk.reconcile()
     desk.keeper()._give_back("RFC-093", first.number, "not now")
     desk.github.faults.refuse(403, "Resource not accessible by integration", 10**9, on="DELETE ")
-    answer = desk.acquire(second, NOBODY)
+    answer = desk.acquire(second, CALLER_ASSIGNS)
     assert (answer.status, answer.assign) == ("acquired", False)
     desk.github.faults.over()
     desk.github.clock.advance(900)
@@ -400,7 +403,7 @@ def test_a_caller_is_told_to_assign_only_once_nobody_else_is(desk: SeriesDesk) -
 
 @both
 def test_a_dropped_assignment_is_said_and_promotes_nobody(desk: SeriesDesk) -> None:
-    desk.rules = Rules(assigning=Assigning(login="stranger"), choices=Choices())
+    desk.rules = SeriesRules(assigning=AssignmentMethod(login="stranger"), choices=SeriesOptions())
     first, _ = desk.issue(1), desk.issue(2)
     desk.reconcile()
     desk.reconcile()
@@ -412,7 +415,7 @@ def test_a_dropped_assignment_is_said_and_promotes_nobody(desk: SeriesDesk) -> N
 
 
 def test_each_promotion_is_told_once_where_the_rollout_says_so(desk: SeriesDesk) -> None:
-    desk.mode(Mode.COMMENT)
+    desk.mode(RolloutStage.COMMENT)
     first, second = desk.issue(1), desk.issue(2)
     desk.reconcile()
     desk.merge(first)

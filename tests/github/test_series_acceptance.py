@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from interlock.core.series.document import LABEL
-from interlock.core.series.standing import Mode
+from interlock.core.series.snapshot import RolloutStage
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.series_desk import BOT, SeriesDesk
 
@@ -76,7 +76,7 @@ def test_each_line_has_its_test(line: str) -> None:
 
 
 def test_phase_1_only_looks(desk: SeriesDesk) -> None:
-    desk.mode(Mode.OBSERVE)
+    desk.mode(RolloutStage.OBSERVE)
     issues = [desk.issue(n) for n in (1, 2)]
     desk.reconcile()
     desk.reconcile()

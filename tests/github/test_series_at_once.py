@@ -23,11 +23,11 @@ from typing import Any
 
 import pytest
 
-from interlock.git.plumbing import Repository as GitRepository
+from interlock.git.plumbing import GitRepository
 from interlock.github.client import GitHub
-from interlock.github.series.cycle import NOBODY
-from interlock.github.series.keeper import Keeper
+from interlock.github.series.controller import SeriesController
 from interlock.github.tokens import PlainToken
+from interlock.service.series import CALLER_ASSIGNS
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.issues import Issue
 from tests.github.series_desk import SeriesDesk
@@ -115,7 +115,7 @@ def race(
         if issue.state != "open":
             return
         try:
-            found = keepers[n % at_once]().acquire(issue.number, login=NOBODY)
+            found = keepers[n % at_once]().acquire(issue.number, login=CALLER_ASSIGNS)
         except Exception as error:
             if "is closed" in str(error):
                 return
@@ -138,7 +138,7 @@ def race(
     return statuses, max(0, statuses["acquired"] - ended - 1, most_at_once(desk.repo) - 1)
 
 
-def runner(desk: SeriesDesk, number: int) -> Callable[[], Keeper]:
+def runner(desk: SeriesDesk, number: int) -> Callable[[], SeriesController]:
     """One of several machines; on git each has a clone of its own."""
     lanes = desk.git_lanes(f"runner-{number}") if desk.in_git else None
     return lambda: desk.keeper(lanes=lanes)

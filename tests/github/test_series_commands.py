@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 import interlock
+from interlock.core.cures import Cure
+from interlock.core.errors import NotFound
 from tests.acceptance.command import Command, CommandHere
+from tests.cures import performed
 from tests.github.fake import FakeGitHub, Repository
 
 
@@ -43,7 +46,7 @@ def test_acquire_answers_as_a_workflow_needs_it(here: Command, repo: Repository,
     assert outputs(tmp_path)["status"] == "already-active"
     waits = here("series", "acquire", 3)
     assert waits.code == 4
-    assert "#3 is number 2 in line: #1 has RFC-093." in waits.out
+    assert "#3 is number 2 in the queue of RFC-093: #1 is active." in waits.out
     assert outputs(tmp_path) == {"status": "queued", "active_issue": "1", "position": "2", "assign": "false"}
     repo.numbers[2].edit(by="alice", body="Depends on #4")
     blocked = here("series", "acquire", 2)
@@ -92,8 +95,8 @@ def test_another_login(here: Command, repo: Repository) -> None:
 
 
 def test_the_life_of_a_series(here: Command, repo: Repository, tmp_path: Path) -> None:
-    assert "No series is known yet" in here("series", "status").out
-    assert "RFC-777 is not known here." in here("series", "status", "RFC-777").out
+    assert "No series yet" in here("series", "status").out
+    assert "There is no series RFC-777." in here("series", "status", "RFC-777").out
     here.ok("series", "reconcile", "--metrics", str(tmp_path / "assignment_mutex_metrics.json"))
     counts = json.loads((tmp_path / "assignment_mutex_metrics.json").read_text())
     assert counts["promotion_events"] == counts["series"]["RFC-093"]["promotion_events"] == 1
@@ -103,7 +106,7 @@ def test_the_life_of_a_series(here: Command, repo: Repository, tmp_path: Path) -
     here.ok("series", "reconcile")
     text = here("series", "status").out
     assert "RFC-093  #1 assigned to alice  (enforce, prefixes apart)" in text
-    assert "in line: #2, #3" in text
+    assert "queue: #2, #3" in text
     assert here("series", "promote", "RFC-093").code == 4
     assert here("series", "promote", "RFC-093", "--force", "--reason", "urgent").code == 0
     assert here.ok("series", "status")["series"][0]["active_issue"] == 2
@@ -144,13 +147,13 @@ def test_series_from_python(
         (("acquire", "x"), 2, "number"),
         (("acquire", "0"), 2, "out of range"),
         (("acquire", "99"), 1, "no issue #99"),
-        (("acquire", "1", "--assign", "a", "--no-assign"), 2, "at once"),
-        (("acquire", "1", "--assign", "a b"), 2, "alphabet"),
-        (("release", "4"), 1, "in no series"),
+        (("acquire", "1", "--assign", "a", "--no-assign"), 2, "exclude each other"),
+        (("acquire", "1", "--assign", "a b"), 2, "invalid character"),
+        (("release", "4"), 1, "is not in a series"),
         (("promote", "RFC-7"), 1, "no open issue of RFC-007"),
-        (("promote", "nothing"), 2, "not the name of a series"),
-        (("status", "nothing"), 2, "not the name of a series"),
-        (("reconcile", "--metrics", "/nowhere/at/all"), 2, "cannot be written"),
+        (("promote", "nothing"), 2, "Invalid series name"),
+        (("status", "nothing"), 2, "Invalid series name"),
+        (("reconcile", "--metrics", "/nowhere/at/all"), 2, "Cannot write"),
     ],
 )
 def test_mistakes_are_named(
@@ -210,3 +213,24 @@ def test_a_delivery_and_a_reconcile_of_the_intake_keep_series_that_were_begun(
     repo.numbers[2].close(by="alice")
     here.ok("github", "reconcile", "--repo", "acme/app")
     assert repo.numbers[3].assignees == ["alice"]
+
+
+def test_cures_of_refusals_and_of_doctor_do_what_they_say(
+    here: Command, repo: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    here.env |= {"INTERLOCK_URL": f"sqlite:///{tmp_path}/py.db", "INTERLOCK_SERIES_ASSIGNEE": "none"}
+    here.ok("series", "acquire", 1, "--no-assign")
+    repo.github.clock.advance(601)
+    here.ok("series", "reconcile")
+    (check,) = [each for each in here("--json", "doctor").json["checks"] if each["name"] == "series"]
+    assert not check["ok"]
+    repo.numbers[1].assign("alice", by="boss")
+    with interlock.connect(here.env["INTERLOCK_URL"]) as il:
+        with pytest.raises(NotFound) as refused:
+            il.service.promote_series("acme/app", "RFC-777")
+        (listed,) = refused.value.cures
+        assert [view.series for view in performed(il.service, listed)] == ["RFC-093"]
+        (again,) = check["cures"]
+        (cycle,) = performed(il.service, Cure(**again))
+        assert cycle.problems == ()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.core.series.standing import Mode
+from interlock.core.series.snapshot import RolloutStage
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.series_desk import BOT, Fate, SeriesDesk
 from tests.github.test_series_at_once import most_at_once
@@ -29,7 +29,7 @@ def desk(
     request: pytest.FixtureRequest, github: FakeGitHub, repo: Repository, tmp_path: Path
 ) -> Iterator[SeriesDesk]:
     desk = opened(request, github, repo, tmp_path, request.param)
-    desk.mode(Mode.COMMENT)
+    desk.mode(RolloutStage.COMMENT)
     yield desk
     desk.close()
 
@@ -51,7 +51,7 @@ def steps(desk: SeriesDesk, request: pytest.FixtureRequest, happens: Callable[[]
             died = True
         desk.github.clock.advance(CYCLE_S)
         desk.reconcile()
-        assert all("it was assigned again" in each for each in desk.view().problems), step
+        assert all("was assigned again" in each for each in desk.view().problems), step
         yield step
         if not died:
             assert step > 10, "it died at many steps"

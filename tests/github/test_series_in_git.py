@@ -12,7 +12,7 @@ from interlock.github.series.lane import lane_of
 from interlock.gitlanes import notes
 from interlock.gitlanes.notes import GitNotes
 from interlock.gitlanes.remote import LaneRemote
-from interlock.store.series_port import Note
+from interlock.store.series_notes import Note
 from tests.git_fixtures import git, write_hook
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.series_desk import BOT, SeriesDesk
@@ -125,7 +125,7 @@ def test_a_reconcile_that_changes_nothing_fetches_twice_however_many_series(
     assert [cycle.done for cycle in desk.reconcile()] == [()] * 3
     assert len(fetched) == 2, fetched
     keeper = desk.keeper()
-    assert [view.active_issue for view in keeper._overview.status()] == [1, 3, 5]
+    assert [view.active_issue for view in keeper.status()] == [1, 3, 5]
     assert len(keeper.metrics()["series"]) == 3
     assert len(fetched) == 6, fetched
 

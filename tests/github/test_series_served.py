@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 
 import interlock
-from interlock import app
 from interlock.core.errors import GitHubLimited, GitHubUnavailable, InvalidInput, NotFound
 from interlock.github.limits import Limits
+from interlock.github.wiring import start_check
+from interlock.http.periodic_jobs import open_periodic_jobs
+from interlock.service.opening import open_local
 from interlock.settings import load
 from tests.acceptance.command import Command, CommandHere
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.test_series_commands import outputs
-from tests.http.asking import ask
+from tests.http.requests import ask
 from tests.http.up import Up
 
 
@@ -44,7 +46,7 @@ def here(tmp_path: Path, up: Up, monkeypatch: pytest.MonkeyPatch) -> Command:
 
 
 def test_the_life_of_a_series(here: Command, up: Up, repo: Repository, tmp_path: Path) -> None:
-    assert "No series is known yet" in here("series", "status").out
+    assert "No series yet" in here("series", "status").out
     assert here("series", "acquire", 2).code == 4
     assert outputs(tmp_path) == {"status": "queued", "active_issue": "1", "position": "1", "assign": "false"}
     (cycle,) = here.ok("series", "reconcile", "rfc-93")["series"]
@@ -66,18 +68,20 @@ def test_the_life_of_a_series(here: Command, up: Up, repo: Repository, tmp_path:
         assert il.service.series("acme/other") == []
         with pytest.raises(NotFound, match="no issue #99"):
             il.service.acquire_issue("acme/app", 99)
-        with pytest.raises(InvalidInput, match="is not OWNER/NAME"):
+        with pytest.raises(InvalidInput, match="is not a repository"):
             il.service.reconcile_series("app")
         repo.github.faults.outage = True
         with pytest.raises(GitHubUnavailable):
             il.service.reconcile_series("acme/app")
+        assert il.service.series("acme/app")[0].active_issue == 3
+        assert il.service.series_metrics("acme/app")["promotion_events"] == 3
         repo.github.faults.outage = False
 
 
 def test_mistakes_are_named(here: Command) -> None:
     for args, code, says in (
-        (("reconcile", "--no-send"), 2, "A server sends by itself"),
-        (("status", "nothing"), 2, "not the name of a series"),
+        (("reconcile", "--no-send"), 2, "A server sends effects to GitHub by itself"),
+        (("status", "nothing"), 2, "Invalid series name"),
         (("promote", "RFC-7"), 1, "no open issue of RFC-007"),
         (("acquire", "99"), 1, "no issue #99"),
     ):
@@ -97,7 +101,7 @@ def test_a_server_without_a_token_shows_series_and_keeps_none(
         assert here.ok("series", "status")["series"] == []
         refused = here("series", "reconcile")
         assert (refused.code, "The server has no token for GitHub." in refused.err) == (2, True)
-        assert "Whoever runs it sets INTERLOCK_GITHUB_TOKEN" in refused.err
+        assert "Its operator sets INTERLOCK_GITHUB_TOKEN" in refused.err
         body = {"repository": "acme/app"}
         assert ask(up.url, "POST", "/v1/series/reconcile", body, token=up.token).status == 424
     finally:
@@ -114,23 +118,23 @@ def test_all_who_ask_with_the_servers_token_know_what_github_allows(
     settings = load(url=f"sqlite:///{tmp_path}/store.db")
     limits, told = Limits(clock=time.time), list[str]()
     with (
-        closing(app.open_service(settings=settings)) as service,
-        app.open_upkeep(settings, service, limits, lambda: None) as (upkeep, keep, left),
-        app.last_look(service, settings, told.append, limits=limits) as look,
+        closing(open_local(settings)) as service,
+        open_periodic_jobs(settings, service, limits, lambda: None) as (jobs, keep, allowances),
+        start_check(service, settings, told.append, limits=limits) as look,
     ):
         service.reconcile_series("acme/app")
-        assert left()["core"][0] < left()["core"][1], "what it asked is counted"
+        assert allowances()["core"][0] < allowances()["core"][1], "what it asked is counted"
         for each in github.deliveries:
             keep(each.event, each.guid, each.body)
-        duties = {each.name: each.work for each in upkeep}
-        duties["deliveries"]()
+        work = {each.name: each.work for each in jobs}
+        work["deliveries"]()
         (lease,) = service.next("coder", types=["issue_triage"])
         limits.learn(403, {"retry-after": "600"}, "You have exceeded a secondary rate limit.")
         asked = len(github.requests)
         with pytest.raises(GitHubLimited):
             service.reconcile_series("acme/app")
         with pytest.raises(GitHubLimited):
-            duties["series"]()
+            work["series"]()
         assert look(lease) is None
         assert len(told) == 1
         assert len(github.requests) == asked

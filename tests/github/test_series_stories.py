@@ -20,14 +20,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from interlock.core.errors import InvalidInput, NotFound
-from interlock.core.series.standing import Choices, Member, Unassigned
+from interlock.core.series.snapshot import Member, SeriesOptions, Unassigned
 from interlock.core.series.titles import Titles
-from interlock.github.series.acting import Assigning
-from interlock.github.series.cycle import Rules
-from interlock.github.series.hearing import repository_of
-from interlock.github.series.keeper import Keeper
+from interlock.github.series.controller import SeriesController
+from interlock.github.series.effects import AssignmentMethod
 from interlock.github.series.lane import SeriesLane
-from interlock.github.series.notebook import Notebook, looks_of, numbers_of
+from interlock.github.series.options import SeriesRules
+from interlock.github.series.series_note import SeriesNote, looks_of, numbers_of
+from interlock.github.series.triggers import repository_of
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.issues import Issue
 from tests.github.series_desk import BOT, Fate, SeriesDesk
@@ -52,7 +52,9 @@ def opened(
     limits = github.faults.limits
     limits.hourly = dict.fromkeys(limits.hourly, 10**9)
     limits.creations_per_minute = limits.creations_per_hour = 10**9
-    rules = Rules(assigning=Assigning(login=BOT), choices=Choices(unassigned=Unassigned.KEPT))
+    rules = SeriesRules(
+        assigning=AssignmentMethod(login=BOT), choices=SeriesOptions(unassigned=Unassigned.KEPT)
+    )
     url = f"sqlite:///{directory}/store.db"
     if store == "git":
         url = f"git+file://{repo.bare}"
@@ -84,7 +86,7 @@ def world(desk: SeriesDesk) -> World:
     """What is there now, for the model."""
     there = {issue.number for issue in members(desk)}
     lane = SeriesLane(desk.lanes, "acme/app", SERIES)
-    page = Notebook(desk.notes, lane.name).read() or {}
+    page = SeriesNote(desk.notes, lane.name).read() or {}
     made = World(members={}, choices=desk.rules.choices, released=numbers_of(page, "released"))
     made.looks = looks_of(page)
     made.placed = list(lane.placed())
@@ -174,12 +176,12 @@ class Story:
 
     # -- what keepers do ----------------------------------------------------------------------------
 
-    def keeper(self, fate: Fate | None = None) -> Keeper:
+    def keeper(self, fate: Fate | None = None) -> SeriesController:
         """Of another process; on git of another machine."""
         lanes = self.desk.git_lanes("another") if self.desk.in_git else None
         return self.desk.keeper(lanes=lanes, fate=fate)
 
-    def operation(self) -> Callable[[Keeper], object]:
+    def operation(self) -> Callable[[SeriesController], object]:
         """What a keeper is asked to do."""
         issue = self.pick(members(self.desk))
         what = self._data.draw(st.sampled_from(["reconcile", "reconcile", "acquire", "release", "promote"]))
@@ -203,7 +205,7 @@ class Story:
         for thread in threads:
             thread.join()
 
-    def hear(self) -> None:
+    def take_in(self) -> None:
         """Of deliveries, old and new, some come again and some never."""
         told = self.desk.github.deliveries[-6:]
         for nth in self._data.draw(st.lists(st.integers(0, 5), max_size=3), label="deliveries"):
@@ -244,7 +246,7 @@ HANDS: list[Callable[[Story], None]] = [
     Story.unblock,
     Story.break_the_state_issue,
 ]
-ACTS = [*HANDS, Story.keep, Story.keep_twice_at_once, Story.hear, *2 * [Story.die, Story.be_interrupted]]
+ACTS = [*HANDS, Story.keep, Story.keep_twice_at_once, Story.take_in, *2 * [Story.die, Story.be_interrupted]]
 
 
 @pytest.mark.parametrize("desk", STORIES, indirect=True)

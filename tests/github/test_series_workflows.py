@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from interlock.github import client
-from interlock.github.series import looking
+from interlock.github.series import issues
 from tests.acceptance.command import CommandHere
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.issues import Issue
@@ -204,7 +204,7 @@ def test_who_took_the_lane_and_did_not_assign_is_replaced(at: Workplace, fault: 
     at.reconcile()
     assert at.assigned() == {first.number: [BOT]}
     (problem,) = at.status()["problems"]
-    assert "#1 had no assignee for ten minutes" in problem
+    assert "#1 had no assignee for 10 minutes" in problem
     at.reconcile()
     assert at.status()["problems"] == []
 
@@ -276,7 +276,7 @@ def test_one_series_fails_alone(at: Workplace) -> None:
     assert not done.green
     seconds = [issues[name][1].number for name in ("RFC-001", "RFC-003")]
     assert at.assigned() == {number: [BOT] for number in seconds}
-    assert "state issue could not be brought up to date" in at.status("RFC-001")["problems"][0]
+    assert "Could not update the state issue" in at.status("RFC-001")["problems"][0]
     assert "451" in at.status("RFC-002")["problems"][0]
     assert "451" in at.state("RFC-002")
     assert "451" in at.doctor()
@@ -296,22 +296,22 @@ def test_a_strangers_issue_is_ignored_unless_somebody_who_may_write_labels_it(at
     assert at.reconcile().green
     assert at.assigned() == {first.number: [BOT]}
     assert [each["number"] for each in at.status()["ignored"]] == [each.number for each in strange]
-    assert at.status()["ignored"][0]["why"].startswith("mallory may not write to acme/app")
-    assert "mallory may not write" in at.state()
+    assert at.status()["ignored"][0]["why"].startswith("mallory has no write access to acme/app")
+    assert "mallory has no write access" in at.state()
     assert at.desk.ok("series", "status", "RFC-666", "--repo", "acme/app")["series"] == []
     done = at.assign(strange[0])
     assert (done.green, done.outputs["status"], done.outputs["assign"]) == (False, "ignored", "false")
     assert at.assign(lone).outputs["assign"] == "false"
     strange[0].label("rfc-series", by="sorter")
     at.reconcile()
-    assert "nobody who may write set the label" in at.status()["ignored"][0]["why"]
+    assert "not set by an account with write access" in at.status()["ignored"][0]["why"]
     strange[0].label("rfc-series", by="boss")
     strange[0].unlabel("rfc-series", by="boss")
     strange[0].label("rfc-series", by="boss")
     strange[0].edit(by="mallory", body=f"Depends on #{first.number}, #{strange[1].number}")
     at.reconcile()
     assert at.status()["queue"] == [strange[0].number]
-    assert '"Depends on" lines do not count' in at.status()["ignored"][0]["why"]
+    assert '"Depends on" lines are ignored' in at.status()["ignored"][0]["why"]
     strange[0].edit(by="mallory", title="RFC-093-07: Other")
     at.reconcile()
     assert at.status()["queue"] == []
@@ -336,7 +336,7 @@ def test_a_stale_read_after_a_merge_changes_nothing(at: Workplace) -> None:
     assert len(first.timeline) == counts, "nobody touched the closed issue"
     for name in ("active_issue", "queue", "metrics"):
         assert at.status()[name] == before[name]
-    assert not any("edited by hand" in each.body for each in at.repo.numbers[before["state_issue"]].comments)
+    assert not any("manual edit" in each.body for each in at.repo.numbers[before["state_issue"]].comments)
     assert at.reconcile().green
     assert at.assigned() == {second.number: [BOT]}
     first.unassign(BOT, by="alice")
@@ -377,7 +377,7 @@ def test_cycles_and_too_many_issues_are_reported(at: Workplace, monkeypatch: pyt
     far.edit(by="alice", body="")
     at.reconcile()
     assert at.status()["problems"] == []
-    monkeypatch.setattr(looking, "OPEN_MAX", 2)
+    monkeypatch.setattr(issues, "OPEN_MAX", 2)
     assert at.reconcile().green
     assert at.status()["problems"] == ["acme/app has more than 2 open issues: only the oldest 2 are read."]
     assert "more than 2 open issues" in at.doctor()
@@ -392,7 +392,7 @@ def test_a_manual_unassign_is_reflected_by_the_next_cron(at: Workplace) -> None:
     at.later(900)
     at.reconcile()
     assert at.assigned() == {second.number: [BOT]}
-    assert at.status()["waiting"] == [{"number": first.number, "why": "given back"}]
+    assert at.status()["waiting"] == [{"number": first.number, "why": "released"}]
 
 
 @pytest.mark.parametrize("file", ["series.yml", "assign.yml"])

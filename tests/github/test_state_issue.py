@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from interlock.core.series.document import LABEL, Corrupt, Document, Unknown, read
+from interlock.core.series.document import LABEL, Corrupt, Document, UnknownVersion, read
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.issues import Issue
 from tests.github.series_desk import BOT, SeriesDesk
@@ -103,18 +103,18 @@ def test_a_deleted_a_closed_and_a_doubled_one(desk: SeriesDesk) -> None:
     shown.close(by="alice")
     desk.reconcile()
     assert desk.state() is shown
-    assert "It was closed" in shown.comments[-1].body
+    assert "Reopened." in shown.comments[-1].body
     twin = desk.repo.issue(shown.title, shown.body, by="alice", labels=[LABEL])
     desk.reconcile()
     assert desk.state() is shown
     assert twin.state == "closed"
-    assert f"#{twin.number} was another" in shown.comments[-1].body
+    assert f"Closed #{twin.number}, a duplicate state issue" in shown.comments[-1].body
     for each in (shown, twin):
         each.delete(by="boss")
     desk.reconcile()
     again = desk.state()
     assert again is not shown
-    assert f"#{shown.number} was gone" in again.comments[-1].body
+    assert f"Replaces #{shown.number}, which is gone" in again.comments[-1].body
 
 
 def test_without_its_label_it_is_found_by_its_title(desk: SeriesDesk) -> None:
@@ -187,7 +187,7 @@ class TestFirstContact:
 def test_what_is_no_document() -> None:
     assert isinstance(read(None), Corrupt)
     assert isinstance(read(body()), Document)
-    assert isinstance(read(body(version=7)), Unknown)
+    assert isinstance(read(body(version=7)), UnknownVersion)
     assert isinstance(read(body(queue=[0])), Corrupt)
     assert isinstance(read(body(queue=[True])), Corrupt)
     assert isinstance(read(body(series=1)), Corrupt)

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from interlock.github.desired_work import wanted
 from interlock.github.facts import from_answer
 from interlock.github.rulefile import parse
-from interlock.github.wanted import wanted
 from tests.conformance.conftest import clock, empty_file, kept_databases, open_service  # noqa: F401
 from tests.github.desk import RULES, Desk
 from tests.github.hooks import Delivery

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from interlock.github import eyes
-from interlock.github.answers import StoredAnswers
+from interlock.github import work_reaction
 from interlock.github.client import GitHub
-from interlock.github.dispatch import LastLook
+from interlock.github.database_cache import StoredAnswers
+from interlock.github.dispatch import StartCheck
 from interlock.github.intake import Intake
-from interlock.github.outbox import Sender
-from interlock.github.reading import Reader
-from interlock.github.reconcile import Reconciler
-from interlock.github.showing import Showing
+from interlock.github.lookup import Reader
+from interlock.github.outbox import OutboxRelay
+from interlock.github.reconciler import Reconciler
+from interlock.github.status_publisher import StatusPublisher
 from interlock.github.tokens import PlainToken
 from interlock.service.contract import Report
 from interlock.service.local import LocalService
@@ -73,9 +73,9 @@ class House:
         self.client = self.open_client()
         reader = Reader(self.client)
         self.intake = Intake(self.service, self.store, reader)
-        self.look = LastLook(self.service, self.store.github, reader, self.intake, lambda _: None)
-        showing = Showing(self.service, self.store)
-        self.sender = Sender(self.client, self.store.github.outbox, showing=showing)
+        self.look = StartCheck(self.service, self.store.github, reader, self.intake, lambda _: None)
+        publisher = StatusPublisher(self.service, self.store)
+        self.sender = OutboxRelay(self.client, self.store.github.outbox, publisher=publisher)
         self.reconciler = Reconciler(self.intake, self.service, self.store.github, self.client)
         self.seen = len(github.deliveries)
 
@@ -110,9 +110,9 @@ class House:
         """An agent's run, as a worker leads it: the last look, 👀, its end."""
         (lease,) = self.service.next(agent)
         assert self.look(lease) is None
-        message = eyes.message_of_item(lease.item)
+        message = work_reaction.message_of_item(lease.item)
         assert message is not None
-        shown = eyes.Eyes(message, lambda _: self.open_client(), lambda _: None)
+        shown = work_reaction.WorkReaction(message, lambda _: self.open_client(), lambda _: None)
         shown.show()
         self.step()
         yield

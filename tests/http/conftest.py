@@ -38,5 +38,4 @@ def up(tmp_path: Path) -> Iterator[Up]:
     yield server
     for client in server.clients:
         client.close()
-    if server.process.poll() is None:
-        server.end()
+    server.end()

@@ -10,10 +10,10 @@ from typing import Any
 import structlog
 
 from interlock.core.names import USUAL_FIELDS
-from interlock.http.application import Server, application
-from interlock.http.arguments import Reading
-from interlock.http.bearers import Bearers
-from interlock.http.server import Listener, configured
+from interlock.http.application import Application
+from interlock.http.arguments import RequestReader
+from interlock.http.handlers import Server
+from interlock.http.server import UvicornListener, configured
 from interlock.remote.service import connect
 from interlock.service.contract import Service
 from interlock.service.local import LocalService
@@ -30,7 +30,7 @@ class Serving:
     def __init__(self, service: LocalService, **more: Any) -> None:
         self.server = Server(
             service,
-            Reading({}, USUAL_FIELDS),
+            RequestReader({}, USUAL_FIELDS),
             ready=lambda: {"ready": True, "checks": {}},
             webhook=more.get("webhook", lambda _, body: {"bytes": len(body)}),
             poll_s=more.get("poll_s", 0.05),
@@ -43,15 +43,15 @@ class Serving:
             self.url = url
             listening.set()
 
-        self.app = application(
+        self.app = Application(
             self.server,
             started=lambda: None,
             stopped=lambda: None,
-            annexes=more.get("annexes", lambda _: ())(self.server),
+            mounted=more.get("mounted", lambda _: ())(self.server),
             hosts=more.get("hosts"),
         )
         config = configured(self.app, proxies=more.get("proxies", ()), port=0)
-        self.listener = Listener(config, listening=heard, stopping=self.server.stop)
+        self.listener = UvicornListener(config, listening=heard, stopping=self.server.stop)
         self._thread = threading.Thread(target=self.listener.run, daemon=True)
         self._thread.start()
         assert listening.wait(PATIENCE_S), "the server does not start"
@@ -68,8 +68,7 @@ class Serving:
 
     def serve(self, local: LocalService, scope: str = "admin") -> Service:
         """Serve this service from now on, and give a client of it."""
-        self.server.service = local
-        self.server.bearers = Bearers(local)
+        self.server.execution.serve(local)
         return self.client(scope)
 
     def token(self, scope: str = "admin") -> str:

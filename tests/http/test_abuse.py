@@ -14,11 +14,11 @@ import pytest
 from interlock.core.model import NewItem, Policy
 from interlock.core.policies import NO_POLICIES, Policies
 from interlock.core.record import replace
-from interlock.http import application, bodies, connections
+from interlock.http import bodies, connections
 from interlock.service.contract import Report
 from interlock.service.local import LocalService
-from interlock.service.usecases import ROOT
-from tests.http.asking import ask, eventually
+from interlock.service.operations import ROOT
+from tests.http.requests import ask, eventually
 from tests.http.serving import Serving
 from tests.http.test_attacks import connected, ends, head, status
 from tests.patience import PATIENCE_S
@@ -33,7 +33,7 @@ def handles(count: int, first: int = 1) -> list[dict[str, Any]]:
 
 def counted(monkeypatch: pytest.MonkeyPatch, serving: Serving) -> list[str]:
     """The names of the statements that the store is asked from now on."""
-    database: Any = serving.server.service.store.database  # type: ignore[attr-defined]
+    database: Any = serving.server.service.store.database
     asked: list[str] = []
     rows = database.rows
 
@@ -65,7 +65,7 @@ def test_unknown_handles_are_looked_up_together(
 
 
 #: What the server asks by itself meanwhile, and what SQLite does for each lease.
-UPKEEP = {"newest_events", "agents", "event_bounds", "renew"}
+UPKEEP = {"horizon", "newest_events", "agents", "event_bounds", "renew"}
 
 
 @pytest.mark.parametrize("what", ["runs/renew", "runs/done", "items"])
@@ -85,9 +85,9 @@ def test_a_batch_that_is_too_large_is_refused_before_the_store_is_asked(
 def test_what_a_client_no_longer_waits_for_is_not_begun(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Taken out: `_wanted`; whoever sends and hangs up keeps the threads busy."""
+    """Taken out: `OperationCall.left`; clients that send and hang up keep the threads busy."""
     begun, go = threading.Event(), threading.Event()
-    monkeypatch.setattr(serving.server, "_limiter", anyio.CapacityLimiter(1))
+    monkeypatch.setattr(serving.server.execution, "limiter", anyio.CapacityLimiter(1))
     service: Any = serving.server.service
     stats, swept = service.stats, list[int]()
 
@@ -102,7 +102,7 @@ def test_what_a_client_no_longer_waits_for_is_not_begun(
         assert begun.wait(PATIENCE_S)
         body = ("Content-Type: application/json", "Content-Length: 2")
         with connected(serving, head(serving, *body, method="POST", path=f"{ROOT}/sweep") + b"{}"):
-            eventually(lambda: serving.server._limiter.statistics().tasks_waiting >= 1)
+            eventually(lambda: serving.server.execution.limiter.statistics().tasks_waiting >= 1)
         eventually(lambda: len(serving.listener.server_state.connections) == 1)
         go.set()
         assert status(first.recv(1_000)) == 200
@@ -205,13 +205,13 @@ def test_a_body_of_very_many_values_is_refused_and_blocks_nobody(
     serving: Serving, monkeypatch: pytest.MonkeyPatch, body: bytes
 ) -> None:
     """Taken out: the count in `parse`, or the thread; the event loop does nothing else for seconds."""
-    parse, threads = application._parsed, list[threading.Thread]()
+    parse, threads = bodies.parsed, list[threading.Thread]()
 
     def watched(body: bytes) -> Any:
         threads.append(threading.current_thread())
         return parse(body)
 
-    monkeypatch.setattr(application, "_parsed", watched)
+    monkeypatch.setattr(bodies, "parsed", watched)
     answer = ask(serving.url, "POST", f"{ROOT}/items", body, token=serving.token())
     assert answer.status == 422
     assert "values" in answer.json["detail"]

@@ -22,16 +22,17 @@ import pytest
 from interlock.core.errors import InvalidInput, NoToken, TooManyRequests
 from interlock.core.model import NewItem
 from interlock.core.policies import NO_POLICIES
-from interlock.http import application as limits
 from interlock.http import bearers, connections, streams
+from interlock.http import claims as limits
 from interlock.http import server as serving_server
-from interlock.http.bearers import Bearer, Bearers, Unknown
+from interlock.http.bearers import Bearer, Bearers, UnknownToken
 from interlock.http.server import allowed_hosts, reachable, trusted_proxies
 from interlock.service.contract import ItemFilter
 from interlock.service.local import LocalService
-from interlock.service.usecases import ROOT
+from interlock.service.operations import ROOT
 from interlock.settings import Settings
-from tests.http.asking import ask, eventually
+from tests.dashboard.client import mounted
+from tests.http.requests import ask, eventually
 from tests.http.serving import Serving, local_service
 from tests.patience import PATIENCE_S
 
@@ -177,7 +178,7 @@ def test_a_server_has_so_many_connections(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_token_has_a_rate(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving.server.bearers, "_rates", bearers.Rates(0.001, 5))
+    monkeypatch.setattr(serving.server.execution.bearers, "_rates", bearers.Rates(0.001, 5))
     token, other = serving.token(), serving.token()
     found = [ask(serving.url, "GET", f"{ROOT}/agents", token=token).status for _ in range(7)]
     assert found == [200] * 5 + [429] * 2
@@ -193,7 +194,7 @@ def test_so_many_claims_wait(serving: Serving, monkeypatch: pytest.MonkeyPatch, 
         [*lines, "", ""]
     )
     with connected(serving, sent.encode() + body):
-        eventually(lambda: serving.server.desk.waiting == 1)
+        eventually(lambda: serving.server.claims.lines.waiting == 1)
         claim = {"agent": "coder", "wait_s": 5}
         answer = ask(serving.url, "POST", f"{ROOT}/claims", claim, token=token)
         assert (answer.status, answer.headers["retry-after"]) == (429, "1")
@@ -201,8 +202,8 @@ def test_so_many_claims_wait(serving: Serving, monkeypatch: pytest.MonkeyPatch, 
         if name == "WAITING_PER_TOKEN_MAX":
             claim["wait_s"] = 0.1
             assert ask(serving.url, "POST", f"{ROOT}/claims", claim, token=serving.token()).status == 200
-    eventually(lambda: serving.server.desk.waiting == 0)
-    assert not serving.server._waiting
+    eventually(lambda: serving.server.claims.lines.waiting == 0)
+    assert not serving.server.claims.by_token
 
 
 @pytest.mark.parametrize("name", ["STREAMS_MAX", "STREAMS_PER_TOKEN_MAX"])
@@ -239,6 +240,7 @@ def test_so_many_streams_are_open(serving: Serving, monkeypatch: pytest.MonkeyPa
         ["Authorization: Bearer x", "Content-Length: 2"],
         ["Content-Type: text/plain", "Content-Length: 2"],
         ["Idempotency-Key: a", "Idempotency-Key: b", "Content-Length: 2"],
+        ["Origin: http://x", "Origin: http://evil.example", "Content-Length: 2"],
         ["X\x00Y: z", "Content-Length: 2"],
         ["X-Y: a\x00b", "Content-Length: 2"],
         ["X-Y: a\rContent-Length: 4", "Content-Length: 2"],
@@ -257,7 +259,7 @@ def test_what_can_be_read_in_two_ways_is_refused_and_the_connection_ends(
 
 
 def test_a_body_with_two_lengths_is_refused_though_each_alone_is_right(serving: Serving) -> None:
-    """Taken out: that look in `gate`; it is read as chunks, and another reader may go by its length."""
+    """Taken out: that look of `RequestGuard`; it is read as chunks, and another reader goes by its length."""
     more = ("Content-Type: application/json", "Content-Length: 99", "Transfer-Encoding: chunked")
     sent = head(serving, *more, method="POST", path="/v1/items")
     body = b'1d\r\n{"items": [{"title": "two"}]}\r\n0\r\n\r\n'
@@ -321,7 +323,8 @@ HERE = (ipaddress.ip_network("127.0.0.0/8"),)
 
 def test_only_the_servers_own_hosts_are_answered_for(tmp_path: Path) -> None:
     """A page elsewhere whose name leads here must not read anything, not even the front page."""
-    with another(tmp_path, hosts={"localhost", "interlock.example.com", "[::1]"}) as server:
+    hosts = {"localhost", "interlock.example.com", "[::1]"}
+    with another(tmp_path, hosts=hosts, mounted=mounted) as server:
         token = server.token()
         for host, found in {
             "localhost": 200,
@@ -423,7 +426,7 @@ def test_wrong_tokens_cost_little_and_keep_out_nobody_who_was_right(serving: Ser
     sender.close()
     assert bearers.WRONG_BURST <= len(looked) <= bearers.WRONG_BURST + bearers.WRONG_PER_S * took_s + 1
     assert ask(serving.url, "GET", f"{ROOT}/stats", token=right).status == 200
-    known = serving.server.bearers._known
+    known = serving.server.execution.bearers._known
     for mark, (_, bearer) in list(known.items()):
         known[mark] = (0.0, bearer)  # as if it were remembered for long
     assert ask(serving.url, "GET", f"{ROOT}/stats", token=right).status == 200
@@ -442,8 +445,8 @@ def test_new_tokens_that_are_looked_up_keep_nobody_waiting(
         go.wait(PATIENCE_S)
         looked.set()
 
-    monkeypatch.setattr(serving.server.bearers, "look_up", slowly)
-    monkeypatch.setattr(serving.server, "_limiter", anyio.CapacityLimiter(1))
+    monkeypatch.setattr(serving.server.execution.bearers, "look_up", slowly)
+    monkeypatch.setattr(serving.server.execution, "limiter", anyio.CapacityLimiter(1))
     sent = head(serving).replace(b"Bearer il_", b"Bearer xx_")
     with connected(serving, sent):
         try:
@@ -459,13 +462,13 @@ def test_ten_thousand_wrong_tokens_from_many_addresses_fill_no_memory(tmp_path: 
     right = service.create_token("x", scope="read").token or ""
     known = Bearers(service)
     found = known.remembered(f"Bearer {right}", "10.0.0.1")
-    assert isinstance(found, Unknown)
-    known.looked_up(found.text, known.look_up(found.text), "10.0.0.1")
+    assert isinstance(found, UnknownToken)
+    known.looked_up(found, known.look_up(found), "10.0.0.1")
     for n in range(10_500):
         text, peer = f"il_{n:012x}_x", f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}"
-        assert isinstance(known.remembered(f"Bearer {text}", peer), Unknown)
+        assert isinstance(known.remembered(f"Bearer {text}", peer), UnknownToken)
         with pytest.raises(NoToken):
-            known.looked_up(text, None, peer)
+            known.looked_up(UnknownToken(text, is_new=True), None, peer)
     assert len(known._wrong._buckets) <= bearers._REMEMBERED_MAX
     assert len(known._known) == 1
     assert isinstance(known.remembered(f"Bearer {right}", "10.0.0.1"), Bearer)
@@ -477,10 +480,10 @@ def test_a_wrong_address_is_slowed_down_alone(tmp_path: Path) -> None:
     known = Bearers(service)
     for n in range(int(bearers.WRONG_BURST)):
         with pytest.raises(NoToken):
-            known.looked_up(f"il_{n:012x}_x", None, "10.0.0.1")
+            known.looked_up(UnknownToken(f"il_{n:012x}_x", is_new=True), None, "10.0.0.1")
     with pytest.raises(TooManyRequests):
         known.remembered("Bearer il_000000000000_x", "10.0.0.1")
-    assert isinstance(known.remembered("Bearer il_000000000000_x", "10.0.0.2"), Unknown)
+    assert isinstance(known.remembered("Bearer il_000000000000_x", "10.0.0.2"), UnknownToken)
     service.close()
 
 

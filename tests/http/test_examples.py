@@ -180,7 +180,7 @@ def test_a_worker_whose_token_may_not_work_says_why_and_ends(up: Up, start: Star
         scope: up.client().create_token(scope, scope=scope).token or "" for scope in ("read", "agent:other")
     }
     for token, said in (
-        ("il_wrong", "This token lets nobody in. It may be mistyped, revoked or over: make another."),
+        ("il_wrong", "Invalid token: mistyped, revoked or expired. Use another token."),
         (scoped["read"], "scope"),
         (scoped["agent:other"], "agent"),
         ("", "usage:"),

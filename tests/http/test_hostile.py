@@ -14,9 +14,8 @@ import pytest
 from interlock.core.model import NewItem
 from interlock.core.plans.model import Graph, TaskSpec
 from interlock.http.arguments import query_fields
-from interlock.http.examples import EXAMPLES
 from interlock.service.local import LocalService
-from interlock.service.usecases import ROOT, USE_CASES, UseCase
+from interlock.service.operations import OPERATIONS, ROOT, Operation
 from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from tests.http.serving import Serving, local_service
@@ -44,10 +43,10 @@ def at_risk(request: pytest.FixtureRequest, one_server: Serving, tmp_path: Path)
     service.close()
 
 
-def bodies(case: UseCase, run: str) -> Iterator[str]:
-    """The example of a use case, each of whose fields is hostile once; and fields that it does not have."""
-    example = json.loads(json.dumps(EXAMPLES[case.name]).replace("{run}", run))
-    known = {each.name for each in case.parameters} - set(case.in_path)
+def bodies(operation: Operation, run: str) -> Iterator[str]:
+    """The example of an operation, each of whose fields is hostile once; and fields that it does not have."""
+    example = json.loads(json.dumps(operation.manual.example).replace("{run}", run))
+    known = {each.name for each in operation.parameters} - set(operation.in_path)
     for place in [*places(example), *((name,) for name in known - example.keys())]:
         body = json.loads(json.dumps(example))
         inner = body
@@ -66,15 +65,17 @@ def places(value: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def requests(run: str) -> Iterator[tuple[str, str, str]]:
-    for case in USE_CASES:
-        path = case.path.replace("{item}", "1").replace("{plan}", "1").replace("{revision}", "1")
-        if case.writes:
-            yield from ((case.method, path, body) for body in bodies(case, run))
+    for operation in OPERATIONS:
+        path = operation.path.replace("{item}", "1").replace("{plan}", "1").replace("{revision}", "1")
+        if operation.writes:
+            yield from ((operation.method, path, body) for body in bodies(operation, run))
             continue
-        fields = query_fields(case)
+        fields = query_fields(operation)
         yield from (("GET", f"{path}?{name}={text}", "") for name in fields for text in TEXTS)
-        if "{" in case.path:
-            yield from (("GET", case.path.replace("{item}", n).replace("{plan}", n), "") for n in TEXTS[:2])
+        if "{" in operation.path:
+            yield from (
+                ("GET", operation.path.replace("{item}", n).replace("{plan}", n), "") for n in TEXTS[:2]
+            )
 
 
 def test_no_value_is_a_defect(at_risk: Serving) -> None:

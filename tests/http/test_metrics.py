@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from interlock.core.counters import KEPT, LEVELS
 from interlock.core.errors import StoreUnavailable
-from interlock.core.metering import KEPT, LEVELS
 from interlock.core.model import NewItem
-from interlock.http import application
+from interlock.http import handlers
 from interlock.http.instruments import OWN, Instruments
 from interlock.service.contract import Report
-from interlock.service.metering import PREFIX
-from tests.http.asking import Answered, ask
+from interlock.service.metrics import PREFIX
+from tests.http.requests import Answered, ask
 from tests.http.serving import Serving
 
 
@@ -82,7 +82,7 @@ def test_addresses_that_nobody_has_make_no_labels(serving: Serving) -> None:
     routes = {
         line.partition('route="')[2].partition('"')[0] for line in text.splitlines() if 'route="' in line
     }
-    assert routes <= {*serving.app.state.routes.values(), "other"}
+    assert routes <= {*(address.path for address in serving.app.addresses), "other"}
     assert "/v1/items/{item}" in routes
 
 
@@ -102,7 +102,7 @@ def shut(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> Iterator[threadin
         raise StoreUnavailable("The database is away.")
 
     monkeypatch.setattr(serving.server.service, "metrics", wait)
-    monkeypatch.setattr(application, "SCRAPE_S", 0.3)
+    monkeypatch.setattr(handlers, "SCRAPE_S", 0.3)
     yield opened
     opened.set()
 

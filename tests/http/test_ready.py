@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from interlock.dashboard.endpoint import ANSWER_S
+from tests.dashboard.client import Visitor
 from tests.faults.test_full_disk import Disk, make_disk  # noqa: F401  (a fixture)
-from tests.http.asking import ask, eventually
+from tests.http.requests import ask, eventually
 from tests.http.up import Up
 from tests.postgres_fixtures import StartPostgres
 
@@ -19,6 +21,8 @@ from tests.postgres_fixtures import StartPostgres
 BOUND_S = 4.0
 #: The same for a stop, which finishes what it can.
 STOP_S = 8.0
+#: The same for a page of a visitor who has signed in.
+PAGE_S = ANSWER_S + 4.0
 
 
 @pytest.fixture
@@ -50,6 +54,8 @@ def test_a_database_that_is_unreachable_is_said_at_once_and_without_its_place(
     """Taken out: the bound in `_checked_ready`, or its thread; sixteen looks keep all threads for long."""
     server = start_postgres(18)
     up = started(tmp_path, INTERLOCK_URL=server.url())
+    visitor = Visitor(up.url)
+    visitor.sign_in(up.token)
     server.stop("immediate")
     eventually(lambda: answer_within(up, "/readyz")[0] == 503)
     _, text = answer_within(up, "/readyz")
@@ -57,6 +63,10 @@ def test_a_database_that_is_unreachable_is_said_at_once_and_without_its_place(
     _, page = answer_within(up, "/")
     for said in (text, page):
         assert not [each for each in ("/tmp", ".s.PGSQL", "connection", "refused") if each in said]
+    begun_s = time.monotonic()
+    seen = visitor.get("/")
+    assert time.monotonic() - begun_s < PAGE_S, "a page waits for the store"
+    assert (seen.status, "The store does not answer." in seen.words) == (503, True), seen.words
     tasks = Path(f"/proc/{up.process.pid}/task")
     threads = len(list(tasks.iterdir()))
     for _ in range(4):

@@ -21,9 +21,7 @@ from typing import Any
 import pytest
 
 import interlock
-from interlock import app
-from interlock.cli.up_command import _is_well
-from interlock.core.absence import Absence
+from interlock.cli.up_command import _ready_answer
 from interlock.core.errors import (
     InvalidInput,
     LeaseLost,
@@ -35,11 +33,13 @@ from interlock.core.errors import (
 )
 from interlock.core.model import NewItem
 from interlock.core.plans.model import Graph, TaskSpec
+from interlock.core.store_outage import StoreOutage
+from interlock.github.run_feedback import salvage_comments
 from interlock.github.signature import sign
-from interlock.http.application import THREADS
 from interlock.http.bearers import Bearers
+from interlock.http.execution import THREADS
 from interlock.http.server import check_pair
-from interlock.http.shared_look import SharedLook
+from interlock.http.single_flight import SingleFlight
 from interlock.orchestrator import Orchestrator
 from interlock.remote.service import connect
 from interlock.service.contract import ItemFilter, Report
@@ -49,8 +49,8 @@ from tests.acceptance.test_start_up import NEVER, imported
 from tests.docs.test_reference import commands
 from tests.faults.stores import assert_kept
 from tests.git_fixtures import clone, commit, log
-from tests.http.asking import ask, eventually
 from tests.http.proxies import LosingProxy
+from tests.http.requests import ask, eventually
 from tests.http.serving import Serving, local_service
 from tests.http.up import Up
 from tests.patience import PATIENCE_S
@@ -85,9 +85,9 @@ def test_a_server_that_is_not_there_is_waited_for_and_then_named() -> None:
 
 
 def test_a_server_that_is_away_is_called_as_it_is_when_it_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.core.absence.SAID_AFTER_S", 0.0)
+    monkeypatch.setattr("interlock.core.store_outage.REPORTED_AFTER_S", 0.0)
     heard: list[str | None] = []
-    client = connect("http://127.0.0.1:1", "x", patience_s=0.5, absence=Absence(heard.append))
+    client = connect("http://127.0.0.1:1", "x", patience_s=0.5, outage=StoreOutage(heard.append))
     with pytest.raises(StoreUnavailable):
         client.stats()
     assert set(heard) == {"Cannot reach the store"}, "then: the store answers again"
@@ -95,7 +95,7 @@ def test_a_server_that_is_away_is_called_as_it_is_when_it_is_back(monkeypatch: p
 
 def test_a_program_that_is_no_server_of_ours_is_named(serving: Serving) -> None:
     client = connect(f"{serving.url}/docs", "x", patience_s=0.2)
-    with pytest.raises(NotFound, match="nothing at this address"):
+    with pytest.raises(NotFound, match="No such endpoint"):
         client.stats()
     client.close()
 
@@ -104,7 +104,7 @@ def test_a_program_that_is_no_server_of_ours_is_named(serving: Serving) -> None:
 
 
 def test_every_third_answer_lost_doubles_nothing_and_loses_nothing(serving: Serving) -> None:
-    """Taken out: `_note` in `LocalService.add`, `_finish` or `_claim`; items or runs are doubled."""
+    """Taken out: `note` in `Arrivals.add`, `_finish` or `_claim`; items or runs are doubled."""
     token = serving.token()
     direct = serving.server.service
     with LosingProxy(serving.url) as proxy:
@@ -228,8 +228,8 @@ def test_two_hundred_wait_on_one_server_and_each_gets_its_item(serving: Serving)
 
     with ThreadPoolExecutor(count) as threads:
         waiting = [threads.submit(wait, n) for n in range(count)]
-        eventually(lambda: serving.server.desk.waiting == count)
-        assert serving.server._limiter.borrowed_tokens <= THREADS
+        eventually(lambda: serving.server.claims.lines.waiting == count)
+        assert serving.server.execution.limiter.borrowed_tokens <= THREADS
         service.stats()
         for n in range(count):  # from another process, as far as the server can tell
             service.add([NewItem(title="x", agent=f"agent{n % 4}")])
@@ -248,8 +248,8 @@ def test_who_went_away_while_waiting_gets_nothing(serving: Serving) -> None:
     head += "Content-Type: application/json\r\n"
     with socket.create_connection((parts.hostname, parts.port)) as sock:
         sock.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        eventually(lambda: serving.server.desk.waiting == 1)
-    eventually(lambda: serving.server.desk.waiting == 0)
+        eventually(lambda: serving.server.claims.lines.waiting == 1)
+    eventually(lambda: serving.server.claims.lines.waiting == 0)
     service = serving.server.service
     service.add([NewItem(title="x")])
     assert service.items(ItemFilter())[0].status == "pending"
@@ -297,7 +297,7 @@ def test_beyond_this_machine_a_server_needs_a_token(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert "there is no token yet" in done.stderr
+    assert "This server has no token" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["show", "next", "renew", "done"])
@@ -359,7 +359,7 @@ def test_a_hold_that_an_agents_token_does_not_allow_leaves_nothing_behind(
 ) -> None:
     far = Command(tmp_path, url=serving.url, env={"INTERLOCK_TOKEN": serving.token("agent:coder")})
     error = far("--json", "hold", "deploy", "--", "echo", "held").error
-    assert (error["code"], error["hint"]) == ("not_allowed", "Hold it with --agent coder.")
+    assert (error["code"], error["hint"]) == ("not_allowed", "Hold it for the agent coder.")
     assert serving.server.service.items(ItemFilter(all=True)) == []
     held = far("hold", "deploy", "--agent", "coder", "--", "echo", "held")
     assert (held.code, held.out.strip()) == (0, "held")
@@ -400,7 +400,7 @@ TYPED = (
     *("agents ls", "pools ls", "workers ls", "lanes ls"),
     *("token ls", "token create x --scope read", "token revoke x", "actions sweep", "push"),
     *("work --agent coder --exit-when-idle -- true", "hold l:2 -- true", "session status", "session clean"),
-    *("session lock 7 -- true", "session unlock 7", "hook", "mcp", "top"),
+    *("session lock 7 -- true", "session unlock 7", "hook", "mcp", "top", "open"),
 )
 STORELESS = (
     *(
@@ -414,7 +414,7 @@ STORELESS = (
         "policy",
         "policy check",
     ),
-    *("policy test", "policy schema", "github", "demo", "completion", "series init", "hook install"),
+    *("policy test", "policy schema", "github", "demo", "completion", "help", "series init", "hook install"),
     "hook uninstall",
 )
 
@@ -449,10 +449,10 @@ def test_what_is_wrong_with_a_token_is_said_in_words_of_the_command(serving: Ser
         assert "exactly this address" in error["hint"]
     token = serving.token()
     said = far("--json", "ls", env={"INTERLOCK_TOKEN": f"Bearer {token}"}).error
-    assert said["hint"] == "Leave that word out."
-    assert "mistyped" in far("--json", "ls", env={"INTERLOCK_TOKEN": f"{token}x"}).error["hint"]
+    assert said["hint"] == "Omit that word."
+    assert "mistyped" in far("--json", "ls", env={"INTERLOCK_TOKEN": f"{token}x"}).error["message"]
     said = far("--json", "ls", env={"INTERLOCK_TOKEN": token, "INTERLOCK_URL": elsewhere}).error
-    assert said["hint"] == "Leave /v1 away."
+    assert said["hint"] == "Omit `/v1`."
     credentials.keep_token(serving.url, token, mine)
     assert far("ls", env={"INTERLOCK_TOKEN": ""}).code == 0, "empty counts as not set"
 
@@ -477,7 +477,8 @@ def test_an_expiry_out_of_range_is_named_as_it_was_typed(tmp_path: Path) -> None
 
 def test_a_worker_through_a_server_owes_no_comment_on_work_that_a_run_left(serving: Serving) -> None:
     """Only the server could, and the worker goes on without."""
-    app.owing_salvage(serving.client(), pytest.fail)(1, 1, "refs/interlock/salvage/1")
+    with closing(connect(serving.url, serving.token("admin"), patience_s=5.0)) as client:
+        salvage_comments(client, pytest.fail)(1, 1, "refs/interlock/salvage/1")
 
 
 def _read_until(process: subprocess.Popen[bytes], words: bytes) -> None:
@@ -500,16 +501,16 @@ def test_a_worker_whose_token_is_revoked_lets_runs_finish_and_leaves_results(
     try:
         _read_until(worker, b"started on item 1")
         service.revoke_token(token.split("_")[1])
-        serving.server.bearers = Bearers(service)  # it remembers tokens for five seconds
-        _read_until(worker, b"what runs may go on until its lease ends")
+        serving.server.execution.bearers = Bearers(service)  # it remembers tokens for five seconds
+        _read_until(worker, b"current runs continue until their leases expire")
     finally:
         go.touch()
         out, err = (text.decode() for text in worker.communicate(timeout=PATIENCE_S))
     assert worker.returncode == 1
-    assert "its result waits on disk: This token lets nobody in." in out
+    assert "its result waits on disk: Invalid token: mistyped, revoked or expired." in out
     assert "not reported yet. On disk" in out
     assert "Trying again" not in out
-    assert "This token lets nobody in." in err
+    assert "Invalid token: mistyped, revoked or expired." in err
     again = Command(tmp_path, url=serving.url, env={"INTERLOCK_TOKEN": serving.token("agent:coder")})
     again("work", "--agent", "coder", "--exit-when-idle", "--", "true")
     eventually(lambda: service.show(1).item.status == "completed")
@@ -541,7 +542,7 @@ def test_a_result_that_another_agents_worker_left_waits_for_such_a_worker(
     try:
         _read_until(worker, b"started on item 1")
         service.revoke_token(coder.split("_")[1])
-        serving.server.bearers = Bearers(service)
+        serving.server.execution.bearers = Bearers(service)
     finally:
         go.touch()
         worker.communicate(timeout=PATIENCE_S)
@@ -629,7 +630,7 @@ def test_deliveries_are_kept_once_if_their_signature_is_right_and_decided_on_nex
     assert deliver("little", sent=little, event="issues", Hub_Signature_256=sign(SECRET, little)) == 202
     eventually(lambda: '"event": "delivery_put_off"' in (tmp_path / "log").read_text())
     (left,) = github.undecided(10)
-    assert "What it says about #7 is not enough" in str(left.outcome)
+    assert "The payload lacks data about #7" in str(left.outcome)
     service.close()
     assert up.end() == 0
 
@@ -742,8 +743,8 @@ def test_a_server_with_a_certificate_is_believed_by_whoever_knows_it(
                 client.stats()
             assert caught.value.hint == "Use a name that the certificate has."
     finally:
-        for client in up.clients:
-            client.close()
+        for each in up.clients:
+            each.close()
         assert up.end() == 0
 
 
@@ -791,7 +792,7 @@ def test_a_server_that_cannot_start_says_why(tmp_path: Path, args: list[str], sa
 
 
 def test_a_server_on_this_machine_answers_for_its_own_hosts_only(up: Up) -> None:
-    """Taken out: the hosts that `serve` gives to the gate; a page elsewhere whose name leads here gets in."""
+    """Taken out: the hosts that `serve` gives to the guard; a page whose name leads here gets in."""
     for path in ("/", "/v1/stats", "/mcp"):
         answer = ask(up.url, "GET", path, token=up.token, headers={"Host": "evil.example.com"})
         assert (answer.status, answer.json["code"]) == (421, "wrong_host")
@@ -802,7 +803,7 @@ def test_a_port_that_is_taken_is_named(serving: Serving, tmp_path: Path) -> None
     port = serving.url.rpartition(":")[2]
     answer = Command(tmp_path, env={"XDG_CONFIG_HOME": str(tmp_path)})("up", "--port", port)
     assert answer.code == 2
-    assert answer.err.startswith(f"127.0.0.1:{port} cannot be listened on: the port is taken.\n"), answer.err
+    assert answer.err.startswith(f"Port {port} is already in use on 127.0.0.1.\n"), answer.err
     assert 'make up ARGS="--port 18000"' in answer.err
 
 
@@ -812,9 +813,7 @@ def test_a_host_that_is_elsewhere_is_named(tmp_path: Path, host: str) -> None:
     il.ok("token", "create", "laptop", "--scope", "read")
     answer = il("up", "--host", host, "--port", "0")
     assert answer.code == 2
-    assert answer.err.startswith(
-        f"{host}:0 cannot be listened on: {host} is not an address of this machine.\n"
-    )
+    assert answer.err.startswith(f"{host} is not an address of this machine.\n")
 
 
 def test_files_that_are_no_pair_for_tls_are_named(tmp_path: Path) -> None:
@@ -872,14 +871,14 @@ def test_a_server_with_tls_finds_itself_well(tmp_path: Path) -> None:
 def test_a_server_that_does_not_become_ready_says_why(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interlock.cli.up_command.WELL_S", 0)
+    monkeypatch.setattr("interlock.cli.up_command.READY_S", 0)
     checks = {"store": {"ok": True, "detail": "a"}, "sweeper": {"ok": False, "detail": "It sleeps."}}
-    unready = SharedLook(lambda: {"ready": False, "checks": checks}, "ready")
+    unready = SingleFlight(lambda: {"ready": False, "checks": checks}, "ready")
     monkeypatch.setattr(serving.server, "_ready", unready)
-    with pytest.raises(StoreUnavailable, match=r"^The server does not become ready\. It sleeps\."):
-        _is_well(serving.url)
+    with pytest.raises(StoreUnavailable, match=r"^The server did not become ready\. It sleeps\."):
+        _ready_answer(serving.url)
     with pytest.raises(StoreUnavailable, match=r"did not answer at http://127\.0\.0\.1:9 within"):
-        _is_well("http://127.0.0.1:9")
+        _ready_answer("http://127.0.0.1:9")
 
 
 def test_beyond_this_machine_a_server_says_that_tokens_are_not_encrypted(tmp_path: Path) -> None:

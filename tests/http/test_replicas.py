@@ -19,8 +19,8 @@ from interlock.service.local import LocalService
 from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from tests.faults.stores import assert_kept
-from tests.http.asking import ask
 from tests.http.proxies import LosingProxy
+from tests.http.requests import ask
 from tests.http.serving import Serving
 from tests.http.test_remote import STORM
 from tests.http.up import Up
@@ -173,6 +173,6 @@ def connected(server: Serving, token: str) -> closing[Service]:
 
 def _wait(server: Serving) -> None:
     deadline_s = time.monotonic() + PATIENCE_S
-    while not server.server.desk.waiting:
+    while not server.server.claims.lines.waiting:
         assert time.monotonic() < deadline_s
         time.sleep(0.01)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from interlock.core.model import NewItem
-from interlock.http import application
+from interlock.http import store_watch
 from interlock.service.contract import ItemFilter
-from interlock.service.usecases import ROOT
-from tests.http.asking import Answered, ask, eventually
+from interlock.service.operations import ROOT
+from tests.http.requests import Answered, ask, eventually
 from tests.http.serving import Serving, local_service
 from tests.http.test_attacks import connected, ends
 from tests.patience import PATIENCE_S
@@ -79,7 +79,7 @@ def test_no_event_goes_out_after_the_end(
     timed: Serving, clock: Clock, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """Taken out: the look at tokens in `_sent_after`; what happens within two seconds is still told."""
-    monkeypatch.setattr(application, "TOKENS_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(store_watch, "TOKENS_S", 10 * PATIENCE_S)
     token, end = ending(timed, clock, how)
     sent = f"GET {ROOT}/events/stream HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
     sent += f"Authorization: Bearer {token}\r\n\r\n"
@@ -99,7 +99,7 @@ def test_a_waiting_claim_ends_without_a_lease(
     timed: Serving, clock: Clock, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """Work that comes right after the end goes to nobody. Taken out: `check_live` before the claim."""
-    monkeypatch.setattr(application, "TOKENS_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(store_watch, "TOKENS_S", 10 * PATIENCE_S)
     token, end = ending(timed, clock, how)
     answers = list[Answered]()
 
@@ -108,9 +108,9 @@ def test_a_waiting_claim_ends_without_a_lease(
 
     waiting = threading.Thread(target=claim, daemon=True)
     waiting.start()
-    eventually(lambda: timed.server.desk.waiting == 1 and timed.server.desk.looked > 0)
-    looked = timed.server.desk.looked
-    eventually(lambda: timed.server.desk.looked > looked)
+    eventually(lambda: timed.server.claims.lines.waiting == 1 and timed.server.claims.lines.polls > 0)
+    looked = timed.server.claims.lines.polls
+    eventually(lambda: timed.server.claims.lines.polls > looked)
     end()
     timed.server.service.add([NewItem(title="x", agent="coder")])
     waiting.join(PATIENCE_S)
@@ -121,7 +121,7 @@ def test_a_waiting_claim_ends_without_a_lease(
 
 def test_a_claim_that_waits_in_vain_ends_too(timed: Serving, clock: Clock) -> None:
     """Taken out: the events that `_end_revoked` sets; it waits for its whole time."""
-    timed.server._poll_s, poll_s = 10 * PATIENCE_S, timed.server._poll_s
+    timed.server.watch.poll_s, poll_s = 10 * PATIENCE_S, timed.server.watch.poll_s
     try:
         token, end = ending(timed, clock, "revoked")
         waiting = threading.Timer(0.3, end)
@@ -131,4 +131,4 @@ def test_a_claim_that_waits_in_vain_ends_too(timed: Serving, clock: Clock) -> No
         assert answer.status == 401
         assert time.monotonic() - begun_s < BOUND_S
     finally:
-        timed.server._poll_s = poll_s
+        timed.server.watch.poll_s = poll_s

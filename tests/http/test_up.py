@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from interlock.core.errors import InterlockError
 from interlock.core.model import NewItem
 from interlock.http import log_writer
-from interlock.http.examples import EXAMPLES
 from interlock.http.log_writer import LogWriter
 from interlock.service.contract import LeaseView
-from interlock.service.usecases import ROOT, USE_CASES
+from interlock.service.operations import OPERATIONS, ROOT
 from tests.acceptance.command import Command
-from tests.http.asking import ask, eventually
+from tests.http.requests import ask, eventually
 from tests.http.up import Up
 from tests.patience import PATIENCE_S
 
@@ -115,13 +115,13 @@ def test_a_server_without_a_free_descriptor_refuses_and_has_no_defect(up: Up) ->
     resource.prlimit(up.process.pid, resource.RLIMIT_NOFILE, (1, hard))
     with socket.create_connection(("127.0.0.1", int(up.port))):  # nobody accepts it
         found = {}
-        for case in USE_CASES:
-            path = case.path.replace("{item}", "1").replace("{plan}", "1").replace("{revision}", "1")
-            body = json.dumps(EXAMPLES.get(case.name, {})) if case.writes else None
-            sender.request(case.method, ROOT + path, body, head)
+        for operation in OPERATIONS:
+            path = operation.path.replace("{item}", "1").replace("{plan}", "1").replace("{revision}", "1")
+            body = json.dumps(operation.manual.example) if operation.writes else None
+            sender.request(operation.method, ROOT + path, body, head)
             answer = sender.getresponse()
             answer.read()
-            found[case.name] = answer.status
+            found[operation.name] = answer.status
         assert not [name for name, status in found.items() if status == 500]
         resource.prlimit(up.process.pid, resource.RLIMIT_NOFILE, (soft, hard))
     eventually(lambda: ask(up.url, "GET", "/readyz").status == 200)
@@ -137,7 +137,13 @@ def test_a_server_without_a_free_descriptor_refuses_and_has_no_defect(up: Up) ->
 def test_however_many_signals_end_it_it_ends_well(up: Up, number: signal.Signals) -> None:
     """Taken out: the handlers that stay, or the end of the application after a second signal. The process
     dies of the signal, or prints a traceback."""
-    claim = threading.Thread(target=lambda: up.client().next("coder", wait_s=5), daemon=True)
+    client = up.client(patience_s=0)
+
+    def wait() -> None:
+        with contextlib.suppress(InterlockError):  # refused, cut off or answered without work, by the moment
+            client.next("coder", wait_s=5)
+
+    claim = threading.Thread(target=wait)
     claim.start()
     while up.process.poll() is None:
         up.process.send_signal(number)
@@ -146,6 +152,7 @@ def test_however_many_signals_end_it_it_ends_well(up: Up, number: signal.Signals
     assert "Traceback" not in (up.directory / "log").read_text()
     assert up.process.stdout is not None
     assert up.process.stdout.read().endswith("Stopped.\n")
+    claim.join()
 
 
 @pytest.mark.parametrize(

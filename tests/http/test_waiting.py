@@ -12,27 +12,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import apsw
 import pytest
 
 from interlock.core.errors import InvalidInput
 from interlock.core.model import NewItem
-from interlock.http import desk as desks
-from interlock.http.commit_groups import CommitGroups
-from interlock.http.desk import Desk
+from interlock.http import claims as claim_limits
+from interlock.http.claims import WaitingClaims
+from interlock.http.request_groups import RequestGroups
 from interlock.service.contract import ItemFilter, Report
-from interlock.service.usecases import ROOT
+from interlock.service.operations import ROOT
 from interlock.store.port import outcome_of
-from tests.http.asking import Answered, ask, eventually
+from tests.http.requests import Answered, ask, eventually
 from tests.http.serving import Serving, local_service
 from tests.patience import PATIENCE_S
 
 
 class Queue:
-    """Items for agents, and claims of them that wait at a desk."""
+    """Items for agents, and claims of them that wait in lines."""
 
     def __init__(self) -> None:
-        self.desk = Desk()
+        self.waiting_claims = WaitingClaims()
         self.ready: Counter[str] = Counter()
         self.claims: list[asyncio.Task[list[Any]]] = []
         self.looks: Counter[str] = Counter()
@@ -46,7 +47,7 @@ class Queue:
                 return [agent]
             return []
 
-        claim = self.desk.wait((agent,), agent, attempt, wait_s, gone or asyncio.Event())
+        claim = self.waiting_claims.wait((agent,), agent, attempt, wait_s, gone or asyncio.Event())
         self.claims.append(asyncio.create_task(claim))
 
     async def settle(self) -> None:
@@ -68,15 +69,15 @@ def test_an_item_that_comes_alone_costs_a_few_looks_however_many_wait() -> None:
         assert queue.looks["coder"] == 1, "one looks for all of them"
         for n in range(1, 51):
             queue.ready["coder"] += 1
-            queue.desk.stir({"coder"}, count=1)
+            queue.waiting_claims.wake({"coder"}, count=1)
             await queue.settle()
             assert len(queue.got()) == n
         assert queue.looks["coder"] == 1 + 50
         queue.ready["coder"] += 3
-        queue.desk.stir({"coder"})  # nobody knows of how many
+        queue.waiting_claims.wake({"coder"})  # nobody knows of how many
         await queue.settle()
         assert len(queue.got()) == 53
-        queue.desk.stop()
+        queue.waiting_claims.stop()
         await asyncio.gather(*queue.claims)
 
     asyncio.run(story())
@@ -89,10 +90,10 @@ def test_a_burst_is_given_out_by_several_at_once_and_in_order() -> None:
             queue.wait("coder")
         await queue.settle()
         queue.ready["coder"] = 30
-        queue.desk.stir({"coder"})
+        queue.waiting_claims.wake({"coder"})
         await queue.settle()
         assert [claim.done() for claim in queue.claims] == [True] * 30 + [False] * 10
-        queue.desk.stop()
+        queue.waiting_claims.stop()
         assert [len(found) for found in await asyncio.gather(*queue.claims)] == [1] * 30 + [0] * 10
 
     asyncio.run(story())
@@ -104,23 +105,23 @@ def test_only_lines_of_the_agents_that_something_is_ready_for_look() -> None:
         for n in range(50):
             queue.wait(f"agent{n}")
         await queue.settle()
-        before = queue.desk.looked
+        before = queue.waiting_claims.polls
         queue.ready["agent7"] += 1
-        queue.desk.stir({"agent7"})
+        queue.waiting_claims.wake({"agent7"})
         await queue.settle()
         assert queue.got() == [["agent7"]]
-        assert queue.desk.looked == before + 1
-        queue.desk.stop()
+        assert queue.waiting_claims.polls == before + 1
+        queue.waiting_claims.stop()
         await asyncio.gather(*queue.claims)
-        assert not queue.desk._lines
-        assert queue.desk.waiting == 0
+        assert not queue.waiting_claims._lines
+        assert queue.waiting_claims.waiting == 0
 
     asyncio.run(story())
 
 
 def test_what_happens_while_somebody_looks_is_looked_at_again() -> None:
     async def story() -> None:
-        desk, looking, go = Desk(), asyncio.Event(), asyncio.Event()
+        lines, looking, go = WaitingClaims(), asyncio.Event(), asyncio.Event()
         ready: list[str] = []
 
         async def attempt() -> list[Any]:
@@ -129,10 +130,10 @@ def test_what_happens_while_somebody_looks_is_looked_at_again() -> None:
             await go.wait()
             return found
 
-        claim = asyncio.create_task(desk.wait("x", "coder", attempt, PATIENCE_S, asyncio.Event()))
+        claim = asyncio.create_task(lines.wait("x", "coder", attempt, PATIENCE_S, asyncio.Event()))
         await looking.wait()
         ready.append("work")  # too late for this look
-        desk.stir({"coder"})
+        lines.wake({"coder"})
         go.set()
         assert await claim == ["work"]
 
@@ -141,14 +142,14 @@ def test_what_happens_while_somebody_looks_is_looked_at_again() -> None:
 
 def test_whose_time_is_over_gets_nothing_unless_it_has_got_it_already() -> None:
     async def story() -> None:
-        desk, looking, go, gone = Desk(), asyncio.Event(), asyncio.Event(), asyncio.Event()
+        lines, looking, go, gone = WaitingClaims(), asyncio.Event(), asyncio.Event(), asyncio.Event()
 
         async def late() -> list[Any]:
             looking.set()
             await go.wait()
             return ["work"]
 
-        claim = asyncio.create_task(desk.wait("x", "coder", late, PATIENCE_S, gone))
+        claim = asyncio.create_task(lines.wait("x", "coder", late, PATIENCE_S, gone))
         await looking.wait()
         gone.set()
         await asyncio.sleep(0)
@@ -158,8 +159,8 @@ def test_whose_time_is_over_gets_nothing_unless_it_has_got_it_already() -> None:
         async def nothing() -> list[Any]:
             return []
 
-        assert await desk.wait("y", "coder", nothing, 0.02, asyncio.Event()) == []
-        assert not desk._lines
+        assert await lines.wait("y", "coder", nothing, 0.02, asyncio.Event()) == []
+        assert not lines._lines
 
     asyncio.run(story())
 
@@ -173,13 +174,13 @@ def test_more_than_was_announced_is_found_at_the_next_look() -> None:
             queue.wait("coder")
         await queue.settle()
         queue.ready["coder"] = 3
-        queue.desk.stir({"coder"}, count=1)
+        queue.waiting_claims.wake({"coder"}, count=1)
         await queue.settle()
         assert len(queue.got()) == 1
-        queue.desk.stir(soon=False)
+        queue.waiting_claims.wake(soon=False)
         await queue.settle()
         assert len(queue.got()) == 3
-        queue.desk.stop()
+        queue.waiting_claims.stop()
         await asyncio.gather(*queue.claims)
 
     asyncio.run(story())
@@ -187,12 +188,12 @@ def test_more_than_was_announced_is_found_at_the_next_look() -> None:
 
 def test_an_error_reaches_everybody_who_waits_for_the_same() -> None:
     async def story() -> None:
-        desk = Desk()
+        lines = WaitingClaims()
 
         async def broken() -> list[Any]:
             raise InvalidInput("over")
 
-        claims = [desk.wait("x", "coder", broken, PATIENCE_S, asyncio.Event()) for _ in range(3)]
+        claims = [lines.wait("x", "coder", broken, PATIENCE_S, asyncio.Event()) for _ in range(3)]
         found = await asyncio.gather(*claims, return_exceptions=True)
         assert [type(each) for each in found] == [InvalidInput] * 3
 
@@ -201,22 +202,22 @@ def test_an_error_reaches_everybody_who_waits_for_the_same() -> None:
 
 def test_lines_that_nothing_asks_for_look_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that many lines do not keep the store busy at each thing that another server does."""
-    monkeypatch.setattr(desks, "LATER_S", 60.0)
+    monkeypatch.setattr(claim_limits, "LATER_S", 60.0)
 
     async def story() -> None:
         queue = Queue()
         for n in range(50):
             queue.wait(f"agent{n}")
         await queue.settle()
-        before = queue.desk.looked
-        queue.desk.stir(soon=False)
+        before = queue.waiting_claims.polls
+        queue.waiting_claims.wake(soon=False)
         await queue.settle()
-        assert queue.desk.looked == before + 1
+        assert queue.waiting_claims.polls == before + 1
         queue.ready["agent9"] += 1
-        queue.desk.stir({"agent9"})
+        queue.waiting_claims.wake({"agent9"})
         await queue.settle()
         assert queue.got() == [["agent9"]], "and what is known to be ready comes before them"
-        queue.desk.stop()
+        queue.waiting_claims.stop()
         await asyncio.gather(*queue.claims)
 
     asyncio.run(story())
@@ -226,7 +227,7 @@ def test_what_others_did_is_looked_at_while_own_work_keeps_everybody_busy() -> N
     """Taken out: the place of `_later`; a line that nothing here asks for looks only when nobody does."""
 
     async def story() -> None:
-        desk, gone, busy, go = Desk(), asyncio.Event(), asyncio.Event(), asyncio.Event()
+        lines, gone, busy, go = WaitingClaims(), asyncio.Event(), asyncio.Event(), asyncio.Event()
         ready: list[str] = []
 
         async def own() -> list[Any]:
@@ -237,11 +238,11 @@ def test_what_others_did_is_looked_at_while_own_work_keeps_everybody_busy() -> N
         async def others() -> list[Any]:
             return list(ready)
 
-        waiting = asyncio.create_task(desk.wait("others", "others", others, PATIENCE_S, gone))
-        claim = asyncio.create_task(desk.wait("own", "own", own, PATIENCE_S, gone))
+        waiting = asyncio.create_task(lines.wait("others", "others", others, PATIENCE_S, gone))
+        claim = asyncio.create_task(lines.wait("own", "own", own, PATIENCE_S, gone))
         await busy.wait()
         ready.append("from another server")
-        desk.stir(soon=False)
+        lines.wake(soon=False)
         assert await asyncio.wait_for(waiting, PATIENCE_S) == ready
         go.set()
         await claim
@@ -253,7 +254,7 @@ def test_whoever_found_no_place_looks_when_others_have_looked() -> None:
     """Taken out: the look after a look has ended; nobody would look before the next thing happens."""
 
     async def story() -> None:
-        desk, gone, go = Desk(), asyncio.Event(), asyncio.Event()
+        lines, gone, go = WaitingClaims(), asyncio.Event(), asyncio.Event()
 
         async def slow() -> list[Any]:
             await go.wait()
@@ -263,16 +264,16 @@ def test_whoever_found_no_place_looks_when_others_have_looked() -> None:
             return ["work"]
 
         claims = [
-            asyncio.create_task(desk.wait(n, f"agent{n}", slow, PATIENCE_S, gone))
-            for n in range(desks.LOOKS_MAX)
+            asyncio.create_task(lines.wait(n, f"agent{n}", slow, PATIENCE_S, gone))
+            for n in range(claim_limits.POLLS_MAX)
         ]
-        last = asyncio.create_task(desk.wait("last", "last", quick, PATIENCE_S, gone))
-        while desk.waiting <= desks.LOOKS_MAX or desk.looked < desks.LOOKS_MAX:
+        last = asyncio.create_task(lines.wait("last", "last", quick, PATIENCE_S, gone))
+        while lines.waiting <= claim_limits.POLLS_MAX or lines.polls < claim_limits.POLLS_MAX:
             await asyncio.sleep(0)
-        assert desk.looked == desks.LOOKS_MAX, "there is no place for the last one"
+        assert lines.polls == claim_limits.POLLS_MAX, "there is no place for the last one"
         go.set()
         assert await last == ["work"]
-        desk.stop()
+        lines.stop()
         await asyncio.gather(*claims)
 
     asyncio.run(story())
@@ -303,7 +304,7 @@ class Crowd:
             self.claim(wait_s=60)
 
     def until_waiting(self, count: int) -> None:
-        eventually(lambda: self._serving.server.desk.waiting == count)
+        eventually(lambda: self._serving.server.claims.lines.waiting == count)
 
     def add(self, count: int) -> None:
         self._serving.server.service.add([NewItem(title="work", agent="coder")] * count)
@@ -335,7 +336,7 @@ def test_a_lease_of_an_earlier_request_has_not_waited_as_long_as_its_repetition(
 ) -> None:
     """As if both had come at once, so that neither knew of the other. Taken out: that only own leases waited;
     a worker would trust this one for as long as the repetition stood in line."""
-    monkeypatch.setattr(serving.server, "_before_waiting", lambda *_: None)
+    monkeypatch.setattr(serving.server.claims.lines, "has_line", lambda _: False)
     crowd.add(1)
     (first,) = crowd.claim("a-key", wait_s=60).json["leases"]
     crowd.gather()
@@ -353,6 +354,10 @@ def test_a_lease_of_an_earlier_request_has_not_waited_as_long_as_its_repetition(
 def test_a_wish_that_nobody_can_meet_is_refused_at_once(crowd: Crowd, wrong: dict[str, Any]) -> None:
     crowd.gather()
     assert crowd.claim(wait_s=60, **wrong).status == 422
+
+
+def _groups(carry_out: Callable[[Any], Any]) -> RequestGroups[Any]:
+    return RequestGroups(carry_out, anyio.CapacityLimiter(1))
 
 
 # -- one commit for several -----------------------------------------------------------------------------
@@ -377,7 +382,7 @@ def test_a_group_that_sqlite_has_undone_has_done_nothing(tmp_path: Path) -> None
     """Taken out: the look at the transaction in `SqliteStore.together`, and the rest is kept without its
     beginning; or the one in `_part`, and it is a missing savepoint that is complained about."""
     service = local_service(tmp_path / "interlock.db")
-    database: Any = service.store.database  # type: ignore[attr-defined]
+    database: Any = service.store.database
 
     def lost() -> None:
         with database.write():
@@ -394,10 +399,10 @@ def test_a_group_that_sqlite_has_undone_has_done_nothing(tmp_path: Path) -> None
 
 
 def test_if_the_commit_fails_every_request_of_the_group_gets_the_error(tmp_path: Path) -> None:
-    """Taken out: the `except` of `CommitGroups`, and all wait for ever; or an answer is given before the
+    """Taken out: the `except` of `RequestGroups`, and all wait for ever; or an answer is given before the
     commit, and somebody hears of an item that is not there."""
     service = local_service(tmp_path / "interlock.db")
-    database: Any = service.store.database  # type: ignore[attr-defined]
+    database: Any = service.store.database
 
     def refuse() -> bool:
         database.db.set_commit_hook(None)
@@ -411,7 +416,7 @@ def test_if_the_commit_fails_every_request_of_the_group_gets_the_error(tmp_path:
     works.append(last)
 
     async def story() -> None:
-        groups = CommitGroups(service.together)
+        groups = _groups(service.together)
         async with asyncio.timeout(PATIENCE_S):
             found = await asyncio.gather(*map(groups.run, works), return_exceptions=True)
             assert [type(each) for each in found] == [apsw.ConstraintError] * 4
@@ -424,7 +429,7 @@ def test_if_the_commit_fails_every_request_of_the_group_gets_the_error(tmp_path:
 
 
 def test_what_a_group_reads_at_one_moment_is_read_in_its_own_transaction(tmp_path: Path) -> None:
-    """Taken out: the look at `_is_part` in `at_once`; the reader undoes what came before it."""
+    """Taken out: the look at `is_part` in `at_once`; the reader undoes what came before it."""
     service = local_service(tmp_path / "interlock.db")
     found = service.together([partial(service.add, [NewItem(title="x")]), partial(service.why, 1)])
     assert [outcome.error for outcome in found] == [None, None]
@@ -435,7 +440,7 @@ def test_what_a_group_reads_at_one_moment_is_read_in_its_own_transaction(tmp_pat
 def test_a_write_after_a_group_is_whole_again(tmp_path: Path) -> None:
     """Taken out: the end of `together`; the write is a savepoint of nothing, and reads without the lock."""
     service = local_service(tmp_path / "interlock.db")
-    database: Any = service.store.database  # type: ignore[attr-defined]
+    database: Any = service.store.database
     service.together([])
     with database.write():
         assert database.db.txn_state() == apsw.SQLITE_TXN_WRITE
@@ -453,7 +458,7 @@ def test_who_leaves_a_group_keeps_nobody_else_waiting() -> None:
             assert go.wait(PATIENCE_S)
             return [outcome_of(work) for work in works]
 
-        groups = CommitGroups(carry_out)
+        groups = _groups(carry_out)
         gone, other = (asyncio.create_task(groups.run(partial(int, n))) for n in range(2))
         await asyncio.to_thread(looking.wait, PATIENCE_S)
         gone.cancel()
@@ -480,7 +485,7 @@ def test_requests_that_come_meanwhile_share_the_next_commit() -> None:
         def broken() -> None:
             raise InvalidInput("no")
 
-        together = CommitGroups(carry_out)
+        together = _groups(carry_out)
         answers = [asyncio.create_task(together.run(lambda: "one"))]
         await asyncio.to_thread(first.wait)
         answers += [asyncio.create_task(together.run(partial(int, n))) for n in range(40)]
@@ -495,11 +500,47 @@ def test_requests_that_come_meanwhile_share_the_next_commit() -> None:
     asyncio.run(story())
 
 
+def test_a_request_that_comes_as_the_last_group_ends_is_carried_out() -> None:
+    """Taken out: the count of groups under way; a task that has just ended passes for one that goes on."""
+
+    async def story() -> None:
+        groups = _groups(lambda works: [outcome_of(work) for work in works])
+
+        async def again() -> None:
+            assert await groups.run(lambda: 1) == 1
+            assert await groups.run(lambda: 2) == 2
+
+        async with asyncio.timeout(PATIENCE_S):
+            await again()
+
+    asyncio.run(story())
+
+
+def test_beside_a_slow_group_another_one_begins() -> None:
+    """Taken out: the timer of `RequestGroups`; all wait for the slow one."""
+
+    async def story() -> None:
+        go = threading.Event()
+        groups = RequestGroups[Any](
+            lambda works: [outcome_of(work) for work in works], anyio.CapacityLimiter(4), 2
+        )
+        async with asyncio.timeout(PATIENCE_S):
+            slow = asyncio.create_task(groups.run(partial(go.wait, PATIENCE_S)))
+            await asyncio.sleep(0)
+            found = [asyncio.create_task(groups.run(partial(int, n))) for n in range(3)]
+            assert await asyncio.gather(*found) == [0, 1, 2]
+            assert not slow.done()
+            go.set()
+            assert await slow
+
+    asyncio.run(story())
+
+
 def test_a_request_that_fails_in_an_odd_way_stops_no_other() -> None:
     """Taken out: the case of `StopIteration`, which a future refuses; all later requests would hang."""
 
     async def story() -> None:
-        groups = CommitGroups(lambda works: [outcome_of(work) for work in works])
+        groups = _groups(lambda works: [outcome_of(work) for work in works])
 
         def odd() -> None:
             raise StopIteration
@@ -516,12 +557,12 @@ def test_a_request_that_fails_in_an_odd_way_stops_no_other() -> None:
 def test_a_store_under_many_clients_makes_fewer_commits_than_it_answers_requests(serving: Serving) -> None:
     """Taken out: the group; each request waits for the disk by itself."""
     service = serving.server.service
-    database: Any = service.store.database  # type: ignore[attr-defined]
+    database: Any = service.store.database
     begun: list[int] = []
     transaction = database.transaction
 
     def counted() -> Any:
-        if not database._is_part:
+        if not database.is_part:
             begun.append(1)
         return transaction()
 

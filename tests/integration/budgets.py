@@ -11,8 +11,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from interlock.testing.postgres import PostgresServer
 from tests.integration.call_costs import SERVER, Cost, Costs, measure, on_postgres, on_sqlite, prepare
+from tests.postgres_server import PostgresServer
 
 TOLERANCE = 0.05
 #: Units of which a little more means nothing: PostgreSQL aligns its log and tidies up at will; on SQLite

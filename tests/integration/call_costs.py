@@ -37,10 +37,10 @@ from interlock.core.model import NewItem
 from interlock.service.contract import LeaseView, Report
 from interlock.service.local import LocalService
 from interlock.store.postgres.database import Database
-from interlock.store.postgres.statement import Connection, Statement
+from interlock.store.postgres.statement import Statement, StatementConnection
 from interlock.store.postgres.store import PostgresStore
 from interlock.store.sqlite.store import SqliteStore
-from interlock.testing.postgres import PostgresServer
+from tests.postgres_server import PostgresServer
 from tests.wire import CountingWire
 
 Cost = dict[str, int]
@@ -235,7 +235,7 @@ def _calls() -> Iterator[Counter[str]]:
         sys.setprofile(before)
 
 
-class _Noted(Connection):
+class _Noted(StatementConnection):
     """A connection that notes which statements it sends."""
 
     ran: list[Statement]
@@ -264,7 +264,7 @@ class PostgresMeter:
         self.database = _NotedDatabase(wire.url, self._ran)
         self.database.notify = lambda: None  # type: ignore[method-assign]
         self.store = PostgresStore(self.database)
-        self.store.claims.slow_us = 10**12  # after a slow claim the next is another one
+        self.store.claims.scan_starts.slow_us = 10**12  # after a slow claim the next is another one
         self.service = LocalService(self.store)
 
     def cost(self, work: Callable[[], T]) -> tuple[T, Cost]:

@@ -18,8 +18,8 @@ import filelock
 import psycopg
 import pytest
 
-from interlock.testing.postgres import short_tempdir
 from tests.faults.processes import wait_until
+from tests.postgres_server import short_tempdir
 
 #: The first version that keeps prepared statements in transaction mode.
 KEEPS_PREPARED = (1, 21)

@@ -15,7 +15,7 @@ import psycopg
 from interlock.service.local import LocalService
 from interlock.store import statements
 from interlock.store.postgres.database import Database
-from interlock.store.postgres.statement import Connection, Statement
+from interlock.store.postgres.statement import Statement, StatementConnection
 from interlock.store.postgres.store import PostgresStore
 
 _FILL = Path(__file__).parent / "sql" / "fill_postgres.sql"
@@ -69,7 +69,7 @@ class Costs:
             self.watching = False
 
 
-class Watched(Connection):
+class Watched(StatementConnection):
     """A connection that explains every statement before it runs it: with a custom plan, with a generic one,
     and with the one that this session has kept, if it has."""
 
@@ -82,17 +82,17 @@ class Watched(Connection):
         return super().execute(query, params, **options)
 
 
-_run = Connection.execute
+_run = StatementConnection.execute
 
 
-def _custom(conn: Connection, text: Statement, params: Any) -> dict[str, Any]:
+def _custom(conn: StatementConnection, text: Statement, params: Any) -> dict[str, Any]:
     explained = Statement(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}")
-    explained.names, explained.kept = text.names, text.kept
+    explained.names, explained.encoded = text.names, explained.encode()
     with _undone(conn):
-        return _plan(Connection.execute(conn, explained, params, prepare=False))
+        return _plan(StatementConnection.execute(conn, explained, params, prepare=False))
 
 
-def _generic(conn: Connection, text: Statement, params: Any) -> dict[str, Any]:
+def _generic(conn: StatementConnection, text: Statement, params: Any) -> dict[str, Any]:
     """The plan that the server keeps for any parameters."""
     with _undone(conn):
         _run(conn, "SET LOCAL plan_cache_mode = force_generic_plan", prepare=False)
@@ -102,17 +102,17 @@ def _generic(conn: Connection, text: Statement, params: Any) -> dict[str, Any]:
     return plan
 
 
-def _kept(conn: Connection, text: Statement, params: Any) -> dict[str, Any] | None:
+def _kept(conn: StatementConnection, text: Statement, params: Any) -> dict[str, Any] | None:
     """The plan that this session made for an earlier call, and keeps."""
     known = "SELECT name FROM pg_prepared_statements WHERE statement = $1 AND generic_plans > 0"
-    found = Connection.execute(conn, known, [str(text)], prepare=False).fetchone()
+    found = StatementConnection.execute(conn, known, [str(text)], prepare=False).fetchone()
     if found is None:
         return None
     with _undone(conn):
         return _executed(conn, found[0], text, params)
 
 
-def _executed(conn: Connection, name: str, text: Statement, params: Any) -> dict[str, Any]:
+def _executed(conn: StatementConnection, name: str, text: Statement, params: Any) -> dict[str, Any]:
     values = [params[name] for name in text.names] if text.names or not params else list(params)
     cursor = psycopg.ClientCursor(conn)
     given = ", ".join(cursor.mogrify("%s", (value,)) for value in values)
@@ -126,7 +126,7 @@ def _plan(explained: psycopg.Cursor[Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _undone(conn: Connection) -> Iterator[None]:
+def _undone(conn: StatementConnection) -> Iterator[None]:
     """Past the driver: it forgets every statement that it prepared when it sees something rolled back."""
     inside = conn.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS
     conn.pgconn.exec_(b"SAVEPOINT looked" if inside else b"BEGIN")
@@ -154,7 +154,7 @@ class WatchedDatabase(Database):
         costs.names.update({Statement.numbered(text): name for name, text in self.sql.checks.items()})
 
     @contextmanager
-    def pipeline(self, conn: Connection, *, chars: int = 0) -> Iterator[None]:
+    def pipeline(self, conn: StatementConnection, *, chars: int = 0) -> Iterator[None]:
         yield
 
 

@@ -75,9 +75,9 @@ class Renewals:
     def do_more(self, more: Callable[[], object], patch: pytest.MonkeyPatch) -> None:
         renew = self.store.renew
 
-        def renew_and_more(wishes: Any) -> Any:
+        def renew_and_more(renewals: Any) -> Any:
             more()
-            return renew(wishes)
+            return renew(renewals)
 
         patch.setattr(self.store, "renew", renew_and_more)
 
@@ -121,7 +121,7 @@ def like(statement: str, text: str) -> str:
     if not isinstance(statement, Statement):
         return text
     other = Statement(text)
-    other.names, other.kept = statement.names, statement.kept
+    other.names, other.encoded = statement.names, other.encode()
     return other
 
 

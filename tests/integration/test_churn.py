@@ -13,12 +13,12 @@ import pytest
 from interlock.core.model import NewItem
 from interlock.service.contract import Report
 from interlock.service.local import LocalService
-from interlock.store.postgres.claims import WHOLE_LOOK_S
 from interlock.store.postgres.database import Database
+from interlock.store.postgres.scan_starts import FULL_SCAN_S
 from interlock.store.postgres.store import PostgresStore
-from interlock.testing.postgres import PostgresServer
 from tests.faults.stores import query
 from tests.integration.postgres_costs import Costs, watched_service
+from tests.postgres_server import PostgresServer
 
 FEW, MANY = 3_000, 30_000
 CHURN = Path(__file__).parents[2] / "bench" / "sql" / "postgres" / "churn.sql"
@@ -53,7 +53,7 @@ def test_a_claim_touches_no_more_however_much_came_and_went(
         costs = Costs()
         service = watched_service(server.create_database(f"of_{count}"), costs)
         store: Any = service.store
-        store.claims.slow_us, store.claims.clock = 0, lambda: 0.0
+        store.claims.scan_starts.slow_us, store.claims.scan_starts.clock = 0, lambda: 0.0
         with pinned(store.database.url):
             churn(store.database.url, count)
             service.add([NewItem(title="work", agent=agent) for agent in ("", "coder") * 10])
@@ -66,7 +66,7 @@ def test_a_claim_touches_no_more_however_much_came_and_went(
         service.close()
     for few, many in zip(later[:2], later[2:], strict=True):
         assert many <= 2 * few + 40, (first, later)
-    assert min(first[2:]) > 5 * max(later), "a whole look is as cheap: this test proves nothing"
+    assert min(first[2:]) > 5 * max(later), "a full scan is as cheap: this test proves nothing"
 
 
 @pytest.fixture
@@ -81,8 +81,8 @@ def test_what_becomes_ready_before_the_front_is_found_when_a_whole_look_is_due_o
 ) -> None:
     """An arrival of a higher priority, an item that comes back, a promoted one. The test has the clock."""
     claims: Any = service.store.claims  # type: ignore[attr-defined]
-    now_s, claims.slow_us = [0.0], 0
-    claims.clock = lambda: now_s[0]
+    now_s, claims.scan_starts.slow_us = [0.0], 0
+    claims.scan_starts.clock = lambda: now_s[0]
 
     def claimed() -> str:
         return service.next("coder", lease_s=60)[0].item.title
@@ -94,8 +94,8 @@ def test_what_becomes_ready_before_the_front_is_found_when_a_whole_look_is_due_o
     service.add([NewItem(title="high", priority=9)])
     service.release([Report(run=back.run)])
     assert claimed() == "plain", "a look from the front on: without it the tests here prove nothing"
-    now_s[0] += WHOLE_LOOK_S
-    assert claimed() == "high", "a whole look is due"
+    now_s[0] += FULL_SCAN_S
+    assert claimed() == "high", "a full scan is due"
     back = service.next("coder", lease_s=60)[0]
     assert (back.item.title, claimed()) == ("back", "plain"), "and the front went back with it"
     assert service.done([Report(run=back.run)])[0].promoted

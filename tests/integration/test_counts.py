@@ -6,6 +6,7 @@ import psycopg
 import pytest
 
 from interlock.core.model import NewItem
+from interlock.service.contract import Report
 from interlock.service.local import LocalService
 from interlock.store.postgres import transactions
 from interlock.store.postgres.database import Database
@@ -13,6 +14,7 @@ from interlock.store.postgres.store import PostgresStore
 from tests.faults.stores import query
 
 UNFOLDED = "SELECT count(*) FROM tally_changes"
+COUNTED = "SELECT status, sum(n)::integer FROM tallied GROUP BY 1 HAVING sum(n) <> 0"
 
 
 def service_at(url: str) -> LocalService:
@@ -39,6 +41,31 @@ def test_a_sweep_and_a_look_at_the_counts_add_them_up(pg_database18: str, asked:
     getattr(service, asked)()
     assert query(pg_database18, UNFOLDED) == [(0,)]
     assert service.stats().depth_by_priority == {2: 1, 1: 1, 0: 1}
+    service.close()
+
+
+def test_each_move_appends_a_row_and_the_counts_are_exact_before_and_after_a_fold(pg_database18: str) -> None:
+    """Taken out: a side of `tallied`, or of `fold_tallies`: the counts and the doctor say so."""
+    service = service_at(pg_database18)
+
+    def agree(items: dict[str, int], unfolded: int) -> None:
+        assert query(pg_database18, UNFOLDED) == [(unfolded,)]
+        for _ in range(2):  # `stats` folds
+            assert dict(query(pg_database18, COUNTED)) == items
+            assert service.stats().items == items
+            assert all(check.ok for check in service.doctor() if check.name == "tallies_are_right")
+
+    service.add([NewItem(title="work"), NewItem(title="later", run_after_s=3600)])
+    agree({"pending": 1, "waiting": 1}, 2)
+    lease = service.next("coder")[0]
+    agree({"in_progress": 1, "waiting": 1}, 1)
+    service.done([Report(run=lease.run)])
+    agree({"completed": 1, "waiting": 1}, 1)
+    service.edit(lease.item.id + 1, {"priority": 5})
+    agree({"completed": 1, "waiting": 1}, 2)
+    assert query(pg_database18, "SELECT priority FROM tallied WHERE status = 'waiting' AND n <> 0") == [(5,)]
+    service.store.prune_items(service.store.now_us() + 1, 0, 10, really=True)
+    agree({"waiting": 1}, 1)
     service.close()
 
 

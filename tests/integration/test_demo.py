@@ -22,8 +22,8 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 import interlock
-from interlock.demo import checks, scenes
-from interlock.proof.history import History, Line, most_at_once
+from interlock.demo import promises, scenes
+from interlock.proof.checker import History, LoggedEvent, most_at_once
 from interlock.service.contract import ItemFilter
 from tests.docs.picture import not_shown
 from tests.patience import PATIENCE_S
@@ -244,11 +244,13 @@ def test_a_length_out_of_range_is_refused_with_a_hint(tmp_path: Path) -> None:
 
 def lane_of(*runs: tuple[int, int, int | None]) -> History:
     """Runs of one lane, each as (number, start, end) and each of an item with the run's number."""
-    lines: list[Line] = []
+    lines: list[LoggedEvent] = []
 
     def write(kind: str, at: int, item: int, run: int | None = None, **data: Any) -> None:
         lane = "issue:acme/app#41"
-        lines.append(Line(seq=0, at_us=at, kind=kind, item=item, run=run, lane=lane, agent="ada", data=data))
+        lines.append(
+            LoggedEvent(seq=0, at_us=at, kind=kind, item=item, run=run, lane=lane, agent="ada", data=data)
+        )
 
     for number, _, _ in runs:
         write("item.added", 0, number, status="pending" if number == runs[0][0] else "deferred")
@@ -265,13 +267,13 @@ def lane_of(*runs: tuple[int, int, int | None]) -> History:
 def test_runs_that_follow_each_other_pass() -> None:
     handed_over_at_once = lane_of((1, 1, 2), (2, 2, 3), (3, 4, None))
 
-    assert checks.one_run_a_lane(handed_over_at_once).ok
+    assert promises.one_run_a_lane(handed_over_at_once).ok
     assert most_at_once(handed_over_at_once.runs.values()) == 1
 
 
 def test_two_runs_at_once_on_a_lane_are_a_violation() -> None:
     history = lane_of((1, 1, 3), (2, 2, 4))
-    found = checks.one_run_a_lane(history)
+    found = promises.one_run_a_lane(history)
 
     assert not found.ok
     assert "is held by items [1, 2]" in found.detail
@@ -279,11 +281,11 @@ def test_two_runs_at_once_on_a_lane_are_a_violation() -> None:
 
 
 def test_a_run_that_never_ended_still_holds_its_lane() -> None:
-    assert not checks.one_run_a_lane(lane_of((1, 1, None), (2, 2, 4))).ok
+    assert not promises.one_run_a_lane(lane_of((1, 1, None), (2, 2, 4))).ok
 
 
 def test_a_fence_below_its_predecessor_is_a_violation() -> None:
-    found = checks.one_run_a_lane(lane_of((2, 1, 2), (1, 3, 4)))
+    found = promises.one_run_a_lane(lane_of((2, 1, 2), (1, 3, 4)))
 
     assert not found.ok
     assert "came after run 2 of the same lane" in found.detail

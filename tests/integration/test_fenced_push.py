@@ -21,7 +21,7 @@ from interlock.app import open_service
 from interlock.core.errors import GitFailed, LeaseLost, PushFailed, RebaseConflict, UnreadableState
 from interlock.core.model import NewItem
 from interlock.git.checkout import Checkout
-from interlock.git.plumbing import Repository
+from interlock.git.plumbing import GitRepository
 from interlock.git.refusals import RefMove
 from interlock.push.fence import LaneRun, arm, fence_guard, fence_ref, read_fence
 from interlock.push.fenced_push import RETRY_AFTER_S, FencedPush, Pushed
@@ -100,7 +100,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
 class _Watched(Checkout):
     """Lets something happen once, after the push has looked at the remote and before it connects again."""
 
-    def __init__(self, repository: Repository, after_look: Callable[[], object] | None) -> None:
+    def __init__(self, repository: GitRepository, after_look: Callable[[], object] | None) -> None:
         super().__init__(repository)
         self._after_look = after_look
 
@@ -119,7 +119,7 @@ class Push:
         self.told: list[str] = []
         #: The ends of the spread, in turn.
         self._ends = 0
-        repository = Repository(tree)
+        repository = GitRepository(tree)
         arm(repository, "origin", lane_run(lease))
         self.push = FencedPush(
             _Watched(repository, after_look),
@@ -147,9 +147,9 @@ def test_a_zombies_push_is_refused_by_the_server_in_the_window_before_the_update
     bare_repository: Path, remote_url: str, store: Service, store_url: str, tmp_path: Path
 ) -> None:
     tree = clone(remote_url, tmp_path / "tree")
-    heirs = Repository(clone(remote_url, tmp_path / "heirs"))
+    heirs = GitRepository(clone(remote_url, tmp_path / "heirs"))
     lease = claim(store, "coder")
-    arm(Repository(tree), "origin", lane_run(lease))
+    arm(GitRepository(tree), "origin", lane_run(lease))
     window = Window(bare_repository)
     commit(tree, {"a": "zombie"}, "from the zombie")
     zombie = start_push(tree, lease, store_url)
@@ -158,7 +158,7 @@ def test_a_zombies_push_is_refused_by_the_server_in_the_window_before_the_update
         arm(heirs, "origin", lane_run(heir))
     code, err = ended(zombie)
     assert code == 5, err
-    assert f"Run {heir.fence} of coder has armed {LANE} since " in err
+    assert f"Run {heir.fence} of coder armed {LANE} at " in err
     assert "Stop" in err
     assert log(bare_repository) == ["first"]
     assert git(tree, "status", "--porcelain") == ""
@@ -173,11 +173,11 @@ def test_a_zombies_push_is_refused_when_the_heir_arms_between_its_look_and_its_p
     bare_repository: Path, store: Service, tmp_path: Path
 ) -> None:
     tree = clone(str(bare_repository), tmp_path / "tree")
-    heirs = Repository(clone(str(bare_repository), tmp_path / "heirs"))
+    heirs = GitRepository(clone(str(bare_repository), tmp_path / "heirs"))
     lease = claim(store, "coder")
     commit(tree, {"a": "zombie"}, "from the zombie")
     zombie = Push(tree, lease, after_look=lambda: arm(heirs, "origin", lane_run(take_over(store, lease))))
-    with pytest.raises(LeaseLost, match="Run 2 of coder has armed"):
+    with pytest.raises(LeaseLost, match="Run 2 of coder armed"):
         zombie.run()
     assert zombie.slept == []
     assert log(bare_repository) == ["first"]
@@ -203,9 +203,9 @@ def test_a_zombie_whose_store_is_gone_is_refused_by_the_fence_alone(
     commit(tree, {"a": "1"}, "alive")
     answer = push()
     assert answer.returncode == 0, answer.stderr
-    assert "The fence in git decides alone." in answer.stderr
+    assert "Only the fence in git is checked." in answer.stderr
     heir = take_over(store, lease)
-    arm(Repository(tree), "origin", lane_run(heir))
+    arm(GitRepository(tree), "origin", lane_run(heir))
     commit(tree, {"a": "2"}, "dead")
     answer = push()
     assert answer.returncode == 5, answer.stderr
@@ -215,7 +215,7 @@ def test_a_zombie_whose_store_is_gone_is_refused_by_the_fence_alone(
 def test_a_zombie_that_arms_late_does_not_lower_the_fence(
     bare_repository: Path, store: Service, tmp_path: Path
 ) -> None:
-    place = Repository(clone(str(bare_repository), tmp_path / "tree"))
+    place = GitRepository(clone(str(bare_repository), tmp_path / "tree"))
     lease = claim(store, "coder")
     heir = take_over(store, lease)
     fence = arm(place, "origin", lane_run(heir))
@@ -227,7 +227,7 @@ def test_a_zombie_that_arms_late_does_not_lower_the_fence(
 def test_runs_of_one_number_in_two_stores_do_not_pass_for_each_other(
     bare_repository: Path, tmp_path: Path
 ) -> None:
-    place = Repository(clone(str(bare_repository), tmp_path / "tree"))
+    place = GitRepository(clone(str(bare_repository), tmp_path / "tree"))
     arm(place, "origin", LaneRun(lane=LANE, handle="7.1." + "a" * 16, agent="one"))
     with pytest.raises(LeaseLost):
         arm(place, "origin", LaneRun(lane=LANE, handle="7.1." + "b" * 16, agent="two"))
@@ -237,13 +237,13 @@ def test_a_store_whose_numbers_fell_back_arms_again_once_they_are_above_the_fenc
     bare_repository: Path, tmp_path: Path
 ) -> None:
     """After a failover the store counts on from its clock, in microseconds. A fence shows no bits."""
-    place = Repository(clone(str(bare_repository), tmp_path / "tree"))
+    place = GitRepository(clone(str(bare_repository), tmp_path / "tree"))
     before, behind, ahead = (
         LaneRun(lane=LANE, handle=f"{number}.1.{digit * 16}", agent="coder")
         for number, digit in ((900, "a"), (5, "b"), (1_763_000_000_000_000, "c"))
     )
     arm(place, "origin", before)
-    with pytest.raises(LeaseLost, match="Run 900 of coder has armed"):
+    with pytest.raises(LeaseLost, match="Run 900 of coder armed"):
         arm(place, "origin", behind)
     assert arm(place, "origin", ahead).run == ahead.number
     with pytest.raises(LeaseLost):
@@ -259,7 +259,7 @@ def test_a_long_chain_of_a_fence_is_cut_by_a_run_that_arms(
     if refuses:
         guard = 'case "$1" in */history/*) echo x >> tried; exit 1;; esac'
         write_hook(bare_repository, "update", f"#!/bin/sh\n{guard}\n")
-    place = Repository(clone(str(bare_repository), tmp_path / "tree"))
+    place = GitRepository(clone(str(bare_repository), tmp_path / "tree"))
     runs = [LaneRun(lane=LANE, handle=f"{n}.1.{'a' * 16}", agent="coder") for n in range(1, 8)]
     for run in runs:
         assert arm(place, "origin", run, cut_beyond=3).run == run.number
@@ -278,7 +278,7 @@ def test_a_long_chain_of_a_fence_is_cut_by_a_run_that_arms(
 def test_arming_twice_moves_nothing_and_arming_at_once_leaves_the_greatest(
     bare_repository: Path, remote_url: str, store: Service, store_url: str, tmp_path: Path
 ) -> None:
-    place = Repository(clone(remote_url, tmp_path / "tree"))
+    place = GitRepository(clone(remote_url, tmp_path / "tree"))
     lease = claim(store, "coder")
     fence = arm(place, "origin", lane_run(lease))
     assert arm(place, "origin", lane_run(lease)) == fence
@@ -295,7 +295,7 @@ def test_arming_twice_moves_nothing_and_arming_at_once_leaves_the_greatest(
 def test_a_fence_that_was_changed_by_hand_lets_nobody_through(
     bare_repository: Path, store: Service, tmp_path: Path
 ) -> None:
-    place = Repository(clone(str(bare_repository), tmp_path / "tree"))
+    place = GitRepository(clone(str(bare_repository), tmp_path / "tree"))
     lease = claim(store, "coder")
     strange = place.commit_json({"run": "many"}, subject="s")
     assert place.push("origin", [RefMove(ref="refs/heads/strange", old_oid=None, new_oid=strange)]) is None
@@ -393,7 +393,7 @@ def test_two_runs_on_different_issues_push_at_once_and_both_land(
     tree = clone(remote_url, tmp_path / "tree")
     leases = {n: claim(store, f"agent{n}", f"issue:acme/app#{n}") for n in (1, 2)}
     for lease in leases.values():
-        arm(Repository(tree), "origin", lane_run(lease))
+        arm(GitRepository(tree), "origin", lane_run(lease))
     os.mkfifo(bare_repository / "both")
     write_hook(
         bare_repository,
@@ -421,7 +421,7 @@ def test_five_arrivals_while_the_push_is_on_its_way_do_not_disturb_it(
 ) -> None:
     tree = clone(remote_url, tmp_path / "tree")
     lease = claim(store, "coder")
-    arm(Repository(tree), "origin", lane_run(lease))
+    arm(GitRepository(tree), "origin", lane_run(lease))
     window = Window(bare_repository)
     commit(tree, {"a": "1"}, "mine")
     push = start_push(tree, lease, store_url, "--json")
@@ -439,7 +439,7 @@ def test_a_guard_that_our_own_renewal_moved_is_tried_again_at_once(
 ) -> None:
     tree = clone(str(bare_repository), tmp_path / "tree")
     lease = claim(store, "coder")
-    run, other = lane_run(lease), Repository(clone(str(bare_repository), tmp_path / "other"))
+    run, other = lane_run(lease), GitRepository(clone(str(bare_repository), tmp_path / "other"))
     arm(other, "origin", run)
     window = Window(bare_repository)
     commit(tree, {"a": "1"}, "mine")
@@ -540,7 +540,7 @@ def test_a_server_that_hides_the_fence_lets_no_push_through(
     bare_repository: Path, store: Service, tmp_path: Path
 ) -> None:
     """Hidden refs are refused before the server looks at `--atomic`: the branch alone would have moved."""
-    tree = Repository(clone(str(bare_repository), tmp_path / "tree"))
+    tree = GitRepository(clone(str(bare_repository), tmp_path / "tree"))
     git(bare_repository, "config", "receive.hideRefs", "refs/interlock")
     with pytest.raises(PushFailed, match="The remote 'origin' hides refs/interlock/fence/"):
         fence_guard(tree, "origin", lane_run(claim(store, "coder"))).move()
@@ -558,7 +558,7 @@ def test_a_server_that_forbids_forced_pushes_takes_fenced_ones(
         commit(tree, {"a": str(n)}, f"mine {n}")
         assert Push(tree, lease).run().moved
     heir = take_over(store, lease)
-    arm(Repository(tree), "origin", lane_run(heir))
+    arm(GitRepository(tree), "origin", lane_run(heir))
     assert log(bare_repository, fence_ref(LANE))[0] == "run 2 of coder armed"
 
 
@@ -588,10 +588,10 @@ def test_a_shallow_clone_pushes_while_its_history_reaches_far_enough(
 def test_fence_commits_read_as_a_history(bare_repository: Path, store: Service, tmp_path: Path) -> None:
     tree = clone(str(bare_repository), tmp_path / "tree")
     lease = claim(store, "coder")
-    arm(Repository(tree), "origin", lane_run(lease))
+    arm(GitRepository(tree), "origin", lane_run(lease))
     commit(tree, {"a": "1"}, "mine")
     Push(tree, lease).run()
-    fence = read_fence(Repository(tree), "origin", LANE)
+    fence = read_fence(GitRepository(tree), "origin", LANE)
     assert fence is not None
     assert (fence.run, fence.agent) == (lease.fence, "coder")
     assert log(bare_repository, fence_ref(LANE)) == ["run 1 of coder pushes", "run 1 of coder armed"]

@@ -21,13 +21,13 @@ from interlock.core.errors import (
     UnreadableState,
 )
 from interlock.core.model import NewItem, Policy, Sender
-from interlock.git.plumbing import Repository
+from interlock.git.plumbing import GitRepository
 from interlock.gitlanes.first_seen import FirstSeen
 from interlock.gitlanes.remote import BACK_OFF_MAX_S, BACK_OFF_MIN_S, back_off_s
 from interlock.gitlanes.service import GitLanes
 from interlock.process.workplace import ActionsRun
 from interlock.service.contract import LeaseView, Report
-from interlock.testing.clock import Clock
+from tests.clock import Clock
 from tests.conformance.test_wrong_types import WRONG, fits
 from tests.faults.gitlanes import LANE, OWNER, QUEUE, acquire, assert_one_owner_at_a_time, chain, whole_chain
 from tests.git_fixtures import bare_repository, clone, git, git_identity, write_hook
@@ -128,8 +128,8 @@ class TestRefs:
                 assert view.refusal is not None
                 assert (view.refusal.code, view.item) == ("lease_lost", None)
         for foreign in (guess, nowhere):
-            with pytest.raises(LeaseLost, match="knows no run 1 with this handle"):
-                other.touch(foreign)
+            with pytest.raises(LeaseLost, match="no run 1 with this handle"):
+                other.new_owner_commit(foreign)
         assert other.done([Report(run=lease.run)])[0].status == "succeeded"
 
     def test_a_clone_is_not_touched_and_may_be_shallow(
@@ -281,11 +281,11 @@ class TestDamage:
         if damage is _no_queue:
             assert lanes.renew([Report(run=lease.run)])[0].refusal is not None
             with pytest.raises(LeaseLost):
-                lanes.touch(lease.run)
+                lanes.new_owner_commit(lease.run)
             return
         if write == "touch":
-            move = lanes.touch(lease.run)
-            assert Repository(lanes.remote.repository.directory).push(str(bare_repository), [move]) is None
+            move = lanes.new_owner_commit(lease.run)
+            assert GitRepository(lanes.remote.repository.directory).push(str(bare_repository), [move]) is None
         else:
             assert getattr(lanes, write)([Report(run=lease.run)])[0].refusal is None
         if damage in (_garbage, _empty_queue, _freed_by_hand):
@@ -307,7 +307,7 @@ class TestDamage:
         zombie, other = (open_lanes(name, pause=lambda _: None) for name in ("here", "elsewhere"))
         lease = held(zombie)
         stale = {ref: git(bare_repository, "rev-parse", ref) for ref in (OWNER, QUEUE)}
-        zombie.touch(lease.run)
+        zombie.new_owner_commit(lease.run)
         other.cancel(lease.item.id, why="it does not answer", force=True)
         heir = held(other)
         good = {ref: git(bare_repository, "rev-parse", ref) for ref in (OWNER, QUEUE)}
@@ -328,7 +328,7 @@ class TestDamage:
                     put(bare_repository, ref, "junk")
             assert zombie.renew([Report(run=lease.run)])[0].refusal is not None, broken
             with pytest.raises(LeaseLost):
-                zombie.touch(lease.run)
+                zombie.new_owner_commit(lease.run)
         for ref, oid in good.items():
             git(bare_repository, "update-ref", ref, oid)
         assert other.done([Report(run=heir.run)])[0].status == "succeeded"
@@ -336,7 +336,7 @@ class TestDamage:
     def test_a_lane_that_can_be_read_is_not_mended(self, open_lanes: Open) -> None:
         lanes = open_lanes()
         held(lanes)
-        with pytest.raises(InvalidInput, match="nothing to mend"):
+        with pytest.raises(InvalidInput, match="nothing to repair"):
             lanes.mend(LANE, why="to be sure")
 
     def test_a_lane_of_a_newer_interlock_is_held_and_not_mended(
@@ -389,11 +389,11 @@ class TestCuts:
         """Anybody else would move the owner's ref, and break the pin of the holder's push."""
         lanes = open_lanes(cut_beyond=12)
         lease = held(lanes)
-        move = lanes.touch(lease.run)
+        move = lanes.new_owner_commit(lease.run)
         elsewhere = open_lanes("elsewhere", cut_beyond=12)
         for n in range(10):
             elsewhere.msg(lease.item.id, f"message {n}")
-        assert Repository(lanes.remote.repository.directory).push(bare_repository.as_uri(), [move]) is None
+        assert GitRepository(lanes.remote.repository.directory).push(bare_repository.as_uri(), [move]) is None
         lanes.done([Report(run=lease.run, seen=10)])
         assert "history" not in git(bare_repository, "for-each-ref")
         held(lanes)
@@ -637,7 +637,7 @@ class TestRefusals:
         """A push that is pinned to what its own cache says, not to what the remote has, would win here."""
         one, two = open_lanes("one"), open_lanes("two")
         lease = held(one)
-        stale = one.touch(lease.run)
+        stale = one.new_owner_commit(lease.run)
         two.cancel(lease.item.id, why="stuck", force=True)
-        assert Repository(one.objects.parent).push(bare_repository.as_uri(), [stale]) is not None
+        assert GitRepository(one.objects.parent).push(bare_repository.as_uri(), [stale]) is not None
         assert chain(bare_repository, OWNER)[-1]["run"] is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 from pathlib import Path
@@ -19,7 +20,8 @@ from interlock.core.errors import (
     TooLarge,
     UnreadableState,
 )
-from interlock.git.plumbing import Answer, Repository, lane_ref_id
+from interlock.git import plumbing
+from interlock.git.plumbing import GitRepository, GitResult, lane_ref_id
 from interlock.git.refusals import RefMove, RefusalKind
 from tests.git_fixtures import (
     bare_repository,
@@ -39,14 +41,14 @@ REF = "refs/interlock/owner/x"
 
 
 @pytest.fixture
-def place(remote_url: str, tmp_path: Path) -> Repository:
-    return Repository(clone(remote_url, tmp_path / "clone"))
+def place(remote_url: str, tmp_path: Path) -> GitRepository:
+    return GitRepository(clone(remote_url, tmp_path / "clone"))
 
 
-def test_state_goes_to_a_remote_and_comes_back(place: Repository, remote_url: str, tmp_path: Path) -> None:
+def test_state_goes_to_a_remote_and_comes_back(place: GitRepository, remote_url: str, tmp_path: Path) -> None:
     oid = place.commit_json({"lane": "ü", "n": 1}, subject="first")
     assert place.push("origin", [RefMove(ref=REF, old_oid=None, new_oid=oid)]) is None
-    other = Repository.make_bare(tmp_path / "other")
+    other = GitRepository.make_bare(tmp_path / "other")
     assert other.ls_remote(remote_url, REF) == {REF: oid}
     assert not other.has(oid)
     other.fetch(remote_url, REF)
@@ -54,12 +56,12 @@ def test_state_goes_to_a_remote_and_comes_back(place: Repository, remote_url: st
     assert other.read_json(oid) == {"lane": "ü", "n": 1}
 
 
-def test_two_commits_with_the_same_content_are_never_the_same_commit(place: Repository) -> None:
+def test_two_commits_with_the_same_content_are_never_the_same_commit(place: GitRepository) -> None:
     assert place.commit_json({"a": 1}, subject="s") != place.commit_json({"a": 1}, subject="s")
 
 
 def test_state_needs_no_name_in_the_configuration_and_no_signing_key(
-    place: Repository, monkeypatch: pytest.MonkeyPatch
+    place: GitRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in os.environ:
         if name.startswith(("GIT_AUTHOR", "GIT_COMMITTER")) or name == "EMAIL":
@@ -70,8 +72,8 @@ def test_state_needs_no_name_in_the_configuration_and_no_signing_key(
     assert git(place.directory, "log", "-1", "--format=%an", oid) == "Interlock"
 
 
-def test_only_one_of_two_creates_a_ref(place: Repository, tmp_path: Path, remote_url: str) -> None:
-    other = Repository(clone(remote_url, tmp_path / "two"))
+def test_only_one_of_two_creates_a_ref(place: GitRepository, tmp_path: Path, remote_url: str) -> None:
+    other = GitRepository(clone(remote_url, tmp_path / "two"))
     mine, theirs = place.commit_json({}, subject="s"), other.commit_json({}, subject="s")
     assert place.push("origin", [RefMove(ref=REF, old_oid=None, new_oid=mine)]) is None
     refused = other.push("origin", [RefMove(ref=REF, old_oid=None, new_oid=theirs)])
@@ -80,7 +82,7 @@ def test_only_one_of_two_creates_a_ref(place: Repository, tmp_path: Path, remote
     assert place.ls_remote("origin", REF) == {REF: mine}
 
 
-def test_a_stale_pin_moves_no_ref_of_the_push(place: Repository) -> None:
+def test_a_stale_pin_moves_no_ref_of_the_push(place: GitRepository) -> None:
     first, second = place.commit_json({}, subject="1"), place.commit_json({}, subject="2")
     assert place.push("origin", [RefMove(ref=REF, old_oid=None, new_oid=first)]) is None
     refused = place.push(
@@ -95,7 +97,7 @@ def test_a_stale_pin_moves_no_ref_of_the_push(place: Repository) -> None:
     assert place.ls_remote("origin", "refs/interlock/*") == {REF: first}
 
 
-def test_a_ref_is_deleted_by_compare_and_swap_too(place: Repository) -> None:
+def test_a_ref_is_deleted_by_compare_and_swap_too(place: GitRepository) -> None:
     first, second = place.commit_json({}, subject="1"), place.commit_json({}, subject="2")
     assert place.push("origin", [RefMove(ref=REF, old_oid=None, new_oid=first)]) is None
     refused = place.push("origin", [RefMove(ref=REF, old_oid=second, new_oid=None)])
@@ -106,7 +108,7 @@ def test_a_ref_is_deleted_by_compare_and_swap_too(place: Repository) -> None:
 
 
 def test_a_ref_that_moves_between_advertisement_and_update_is_stale(
-    place: Repository, bare_repository: Path
+    place: GitRepository, bare_repository: Path
 ) -> None:
     first, second, third = (place.commit_json({}, subject=str(n)) for n in range(3))
     for oid, ref in ((first, REF), (third, "refs/interlock/keep")):
@@ -126,7 +128,7 @@ def test_a_ref_that_moves_between_advertisement_and_update_is_stale(
     assert place.ls_remote("origin", REF, "refs/interlock/queue/x") == {REF: third}
 
 
-def test_a_server_hook_that_declines_is_a_hook_refusal(place: Repository, bare_repository: Path) -> None:
+def test_a_server_hook_that_declines_is_a_hook_refusal(place: GitRepository, bare_repository: Path) -> None:
     write_hook(bare_repository, "pre-receive", "#!/bin/sh\nexit 1\n")
     move = RefMove(ref=REF, old_oid=None, new_oid=place.commit_json({}, subject="s"))
     refused = place.push("origin", [move])
@@ -134,7 +136,7 @@ def test_a_server_hook_that_declines_is_a_hook_refusal(place: Repository, bare_r
     assert refused.kind is RefusalKind.HOOK
 
 
-def test_a_server_without_atomic_pushes_is_recognised(place: Repository, bare_repository: Path) -> None:
+def test_a_server_without_atomic_pushes_is_recognised(place: GitRepository, bare_repository: Path) -> None:
     git(bare_repository, "config", "receive.advertiseAtomic", "false")
     move = RefMove(ref=REF, old_oid=None, new_oid=place.commit_json({}, subject="s"))
     refused = place.push("origin", [move])
@@ -144,7 +146,7 @@ def test_a_server_without_atomic_pushes_is_recognised(place: Repository, bare_re
 
 
 def test_hidden_refs_and_a_checked_out_branch_are_permission_refusals(
-    place: Repository, bare_repository: Path, tmp_path: Path
+    place: GitRepository, bare_repository: Path, tmp_path: Path
 ) -> None:
     git(bare_repository, "config", "receive.hideRefs", "refs/interlock")
     oid = place.commit_json({}, subject="s")
@@ -162,7 +164,7 @@ def test_a_push_to_a_read_only_server_is_a_permission_refusal(
     http_remote: str, bare_repository: Path, tmp_path: Path
 ) -> None:
     git(bare_repository, "config", "http.receivepack", "false")
-    place = Repository(clone(http_remote, tmp_path / "clone"))
+    place = GitRepository(clone(http_remote, tmp_path / "clone"))
     refused = place.push(
         "origin", [RefMove(ref=REF, old_oid=None, new_oid=place.commit_json({}, subject="s"))]
     )
@@ -170,7 +172,7 @@ def test_a_push_to_a_read_only_server_is_a_permission_refusal(
     assert refused.kind is RefusalKind.PERMISSION
 
 
-def test_an_unreachable_server_is_a_network_refusal(place: Repository) -> None:
+def test_an_unreachable_server_is_a_network_refusal(place: GitRepository) -> None:
     oid = place.commit_json({}, subject="s")
     nowhere = "http://someone:secret@127.0.0.1:9/x.git"
     refused = place.push(nowhere, [RefMove(ref=REF, old_oid=None, new_oid=oid)])
@@ -183,7 +185,7 @@ def test_an_unreachable_server_is_a_network_refusal(place: Repository) -> None:
 
 
 def test_a_server_that_never_answers_times_out(
-    place: Repository, bare_repository: Path, monkeypatch: pytest.MonkeyPatch
+    place: GitRepository, bare_repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("interlock.git.plumbing.REMOTE_TIMEOUT_S", 0.5)
     write_hook(bare_repository, "pre-receive", "#!/bin/sh\nread line\nexec sleep 3\n")
@@ -193,7 +195,7 @@ def test_a_server_that_never_answers_times_out(
     assert refused.kind is RefusalKind.NETWORK
 
 
-def test_the_users_pre_push_hook_runs_only_if_asked_for(place: Repository) -> None:
+def test_the_users_pre_push_hook_runs_only_if_asked_for(place: GitRepository) -> None:
     hook = place.directory / ".git" / "hooks" / "pre-push"
     hook.write_text("#!/bin/sh\nexit 1\n")
     hook.chmod(hook.stat().st_mode | stat.S_IXUSR)
@@ -203,7 +205,7 @@ def test_the_users_pre_push_hook_runs_only_if_asked_for(place: Repository) -> No
 
 
 def test_git_variables_of_a_hook_do_not_redirect_git(
-    place: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: GitRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GIT_DIR", str(make_bare(tmp_path / "another.git")))
     assert place.text("log", "-1", "--format=%s") == "first"
@@ -213,13 +215,13 @@ def test_a_repository_with_long_hashes_works_as_well(tmp_path: Path) -> None:
     for name in ("there", "here"):
         (tmp_path / name).mkdir()
         git(tmp_path / name, "init", "--quiet", "--bare", "--object-format=sha256")
-    here = Repository(tmp_path / "here")
+    here = GitRepository(tmp_path / "here")
     oid = here.commit_json({"a": 1}, subject="s")
     assert here.push(str(tmp_path / "there"), [RefMove(ref=REF, old_oid=None, new_oid=oid)]) is None
     assert here.read_json(oid) == {"a": 1}
 
 
-def test_a_commit_of_someone_else_is_unreadable_state(place: Repository) -> None:
+def test_a_commit_of_someone_else_is_unreadable_state(place: GitRepository) -> None:
     theirs = commit(place.directory, {"a": "1"}, "not\n\nours [\n\nat all")
     with pytest.raises(UnreadableState):
         place.read_json(theirs)
@@ -228,12 +230,12 @@ def test_a_commit_of_someone_else_is_unreadable_state(place: Repository) -> None
 
 
 def test_every_bad_input_is_one_sentence(
-    place: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: GitRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(NoRepository):
-        Repository.around(tmp_path)
+        GitRepository.containing(tmp_path)
     with pytest.raises(NoRepository):
-        Repository.around(tmp_path / "nothing")
+        GitRepository.containing(tmp_path / "nothing")
     with pytest.raises(NoRemote):
         place.ls_remote("upstream")
     with pytest.raises(NoRemote):
@@ -254,7 +256,7 @@ def test_every_bad_input_is_one_sentence(
         place.text("version")
 
 
-def test_lane_ids_are_valid_refs_and_unique(place: Repository) -> None:
+def test_lane_ids_are_valid_refs_and_unique(place: GitRepository) -> None:
     lanes = ["issue:acme/app#42", "issue:acme/app-42", "branch:A", "branch:a", "=", "x" * 200, "x" * 199]
     ids = [lane_ref_id(lane) for lane in lanes]
     assert len({*ids}) == len(lanes)
@@ -279,22 +281,48 @@ def test_a_failure_names_what_git_was_asked_to_do_and_a_full_disk_says_what_help
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     with pytest.raises(GitFailed) as failed:
-        Repository(tmp_path / "x.git").text("-c", "a.b=c", "update-ref", "refs/x", "HEAD")
+        GitRepository(tmp_path / "x.git").text("-c", "a.b=c", "update-ref", "refs/x", "HEAD")
     assert failed.value.sentence.startswith("git update-ref failed: ")
     assert "space" in failed.value.hint
 
 
 def test_a_fetch_that_another_one_overtakes_is_tried_again(
-    place: Repository, remote_url: str, monkeypatch: pytest.MonkeyPatch
+    place: GitRepository, remote_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of two processes of one machine that do not take turns: the slower one finds the local ref moved."""
     oid = place.commit_json({}, subject="x", parents=[])
     assert place.push(remote_url, [RefMove(ref="refs/interlock/x", old_oid=None, new_oid=oid)]) is None
-    ask, lost = Repository._ask, [f"error: cannot lock ref 'refs/interlock/x': is at {oid} but expected 1a2b"]
+    ask, lost = (
+        GitRepository._ask,
+        [f"error: cannot lock ref 'refs/interlock/x': is at {oid} but expected 1a2b"],
+    )
 
-    def overtaken(repository: Repository, *args: str, **named: Any) -> Answer:
-        return Answer(code=1, out="", err=lost.pop()) if lost else ask(repository, *args, **named)
+    def overtaken(repository: GitRepository, *args: str, **named: Any) -> GitResult:
+        return GitResult(code=1, out="", err=lost.pop()) if lost else ask(repository, *args, **named)
 
-    monkeypatch.setattr(Repository, "_ask", overtaken)
+    monkeypatch.setattr(GitRepository, "_ask", overtaken)
     place.fetch(remote_url, "+refs/interlock/*:refs/interlock/*")
     assert place.text("rev-parse", "refs/interlock/x") == oid
+
+
+def test_a_process_that_outlives_git_does_not_overwrite_what_git_printed(tmp_path: Path) -> None:
+    """Taken out: `pread`. A seek moved the offset that both share, and the late line stood on git's own."""
+
+    class Late(io.FileIO):
+        """The file of an output, into which another process writes at the last moment before it is read."""
+
+        def fileno(self) -> int:
+            return self.late(super().fileno())
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            self.late(super().fileno())
+            return super().read(size)
+
+        def late(self, fd: int) -> int:
+            os.write(fd, b"fatal: the remote end hung up\n")
+            return fd
+
+    with Late(tmp_path / "err", "w+") as file:
+        os.write(io.FileIO.fileno(file), b"fatal: no support for --atomic\n")
+        said = plumbing._bounded(file, 1000)
+    assert said.splitlines() == [b"fatal: no support for --atomic", b"fatal: the remote end hung up"]

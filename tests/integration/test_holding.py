@@ -19,13 +19,14 @@ from interlock.process.clock import now_s
 from interlock.service.contract import ChangeView, ItemFilter, LeaseView, MessageView, Report, RunView
 from interlock.service.local import LocalService
 from interlock.store.sqlite.store import SqliteStore
+from tests.overridden import OverriddenService
 
 LANE = "deploy:production"
 #: Writes down what it was told, one line a run.
 LOG = "cat $INTERLOCK_MESSAGES >> log; echo >> log; exit {}"
 
 
-class Interrupted(LocalService):
+class Interrupted(OverriddenService):
     """A service in which something happens just before the first write of a kind."""
 
     before_done: Any = None
@@ -36,31 +37,31 @@ class Interrupted(LocalService):
 
     def next(self, agent: str, **wish: Any) -> list[LeaseView]:
         self.blind -= 1
-        return [] if self.blind >= 0 else super().next(agent, **wish)
+        return [] if self.blind >= 0 else self.plain.next(agent, **wish)
 
     def inbox(self, run: str, *, seen: int = 0) -> list[MessageView]:
         act, self.before_inbox = self.before_inbox, None
         if act is not None:
             act()
-        return super().inbox(run, seen=seen)
+        return self.plain.inbox(run, seen=seen)
 
-    def done(self, reports: Sequence[Report]) -> list[RunView]:
+    def done(self, reports: Sequence[Report], **wish: Any) -> Any:
         act, self.before_done = self.before_done, None
         if act is not None:
             act()
-        return super().done(reports)
+        return self.plain.done(reports, **wish)
 
     def fail(self, reports: Sequence[Report]) -> list[RunView]:
         act, self.before_done = self.before_done, None
         if act is not None:
             act()
-        return super().fail(reports)
+        return self.plain.fail(reports)
 
     def msg(self, item: int, text: str, **said: Any) -> ChangeView:
         act, self.before_msg = self.before_msg, None
         if act is not None:
             act()
-        return super().msg(item, text, **said)
+        return self.plain.msg(item, text, **said)
 
 
 @pytest.fixture
@@ -164,7 +165,7 @@ def test_skip_finds_the_lane_free_when_its_holder_ends_just_then(
     assert statuses(service) == ["completed", "completed"]
 
 
-class Unrenewable(LocalService):
+class Unrenewable(OverriddenService):
     """A service that is away whenever a lease is to be renewed."""
 
     def renew(self, reports: Sequence[Report]) -> list[RunView]:
@@ -252,7 +253,7 @@ def test_skip_leaves_at_once_and_the_message_stays_in_the_record(
 def test_a_waiter_says_once_what_it_waits_for_and_does_not_name_itself(
     service: Interrupted, hindrance: str, told: list[str]
 ) -> None:
-    with pytest.raises(Held, match=f"is free, but {hindrance};.* did not come in time"):
+    with pytest.raises(Held, match=f"is free, but {hindrance};.* The wait timed out"):
         held(service, wait_s=0.3, beat_s=0.05, told=told)
     (line,) = told
     assert re.search(f"Waiting: Lane {LANE} is free, but {hindrance};", line)
@@ -287,8 +288,8 @@ def test_a_claim_that_returns_nothing_once_does_not_fail_the_hold(service: Inter
         ("ln -s /etc/hostname $INTERLOCK_RESULT", "it is a symbolic link, not a plain file"),
         ("head -c 100000 /dev/zero | tr '\\0' '[' > $INTERLOCK_RESULT", "it is nested more than 64 deep"),
         ("head -c 2000000 /dev/zero > $INTERLOCK_RESULT", "it has more than 1,048,576 bytes"),
-        ("echo '{\"a\": NaN}' > $INTERLOCK_RESULT", "NaN is not a number that can be kept"),
-        ("echo 1e999 > $INTERLOCK_RESULT", "1e999 is not a number that can be kept"),
+        ("echo '{\"a\": NaN}' > $INTERLOCK_RESULT", "NaN is not a finite number"),
+        ("echo 1e999 > $INTERLOCK_RESULT", "1e999 is not a finite number"),
     ],
 )
 def test_a_result_that_cannot_be_kept_is_reported_and_the_hold_succeeds(
@@ -323,7 +324,7 @@ def test_a_command_that_cannot_run_again_keeps_its_exit_code_and_the_message_is_
     service.before_inbox = meanwhile
     assert held(service, message="first", told=told) == 0
     assert heard(tmp_path) == [["first"]]
-    assert "There is no room for the command's files" in told[-1]
+    assert "There is no space for the command's files" in told[-1]
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
     assert held(service) == 0
@@ -340,7 +341,7 @@ def test_a_follow_up_that_cannot_be_begun_is_given_back_and_the_exit_code_kept(
     service.before_done = meanwhile
     assert held(service, code=3, told=told) == 3
     assert statuses(service) == ["cancelled", "pending"]
-    assert "There is no room for the command's files" in told[-1]
+    assert "There is no space for the command's files" in told[-1]
 
 
 def test_a_defect_while_the_lane_is_ours_gives_it_back(

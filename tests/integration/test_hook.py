@@ -51,7 +51,7 @@ class Session:
         self.looks += 1
         self.now_s += self.slow_s
         if self.down or self.looks == self.fails_at:
-            raise StoreUnavailable("The database cannot be reached.", "Wait.")
+            raise StoreUnavailable("Cannot reach the database.", "Wait.")
         return self._open()
 
     @property
@@ -282,7 +282,7 @@ def test_a_lost_lease_is_reported_once_and_does_not_hold_up_the_stop(session: Se
 
 def test_a_handle_of_another_store_pushes_nothing(session: Session):
     session.lease = session.lease._replace(run="1.1.0123456789abcdef")
-    assert "knows no run 1 with this handle" in session.denied("Bash", PUSH)
+    assert "no run 1 with this handle" in session.denied("Bash", PUSH)
 
 
 # -- a store that is away -----------------------------------------------------------------------------
@@ -295,7 +295,7 @@ def test_an_unreachable_store_is_reported_once_and_work_goes_on(session: Session
     assert "cannot be used right now" in session.told("PreToolUse")
     session.now_s += 20
     assert session.told("PostToolUse") == ""
-    assert session("Stop") == {"systemMessage": "Interlock: The database cannot be reached."}
+    assert session("Stop") == {"systemMessage": "Interlock: Cannot reach the database."}
     session.down = False
     session.now_s += 10
     assert session.told("PreToolUse") == ""
@@ -310,7 +310,7 @@ def test_without_the_store_a_push_is_allowed_until_the_lease_must_have_ended(ses
     session.now_s += 50
     assert session.denied("Bash", PUSH) == ""
     session.now_s += 11
-    assert "the lease is over and the store cannot be used" in session.denied("Bash", PUSH)
+    assert "the lease has expired and cannot be renewed" in session.denied("Bash", PUSH)
     assert session.told("PostToolUse", "Bash", {"command": "ls"}) == ""
     session.down = False
     session.service.renew([Report(run=session.lease.run)])  # the worker had kept it all the while

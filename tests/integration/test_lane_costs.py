@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from interlock.core.model import NewItem, Policy
-from interlock.testing.postgres import PostgresServer
 from tests.integration.postgres_costs import Costs, watched_service
+from tests.postgres_server import PostgresServer
 
 LANE = "issue:acme/app#42"
 SHORT, LONG = 100, 2_000

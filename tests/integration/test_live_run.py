@@ -11,7 +11,7 @@ import pytest
 
 from interlock.core.model import NewItem
 from interlock.process.clock import now_s
-from interlock.process.liverun import LiveRun
+from interlock.process.live_run import LiveRun
 from interlock.service.contract import LeaseView, RefusalView, RunView
 from interlock.service.local import LocalService
 from interlock.store.sqlite.store import SqliteStore
@@ -41,13 +41,13 @@ def test_a_renewal_that_does_not_move_the_end_of_the_lease_gives_no_new_trust(se
     lease = claim(service)
     sent_s = now_s()
     live = LiveRun(lease, sent_s, beat_s=2.0)
-    until_s = live.trusted_until_s
+    until_s = live.run_until_s
     assert sent_s + 40 < until_s < sent_s + 60
     live.renewed(answer(lease, 0), sent_s + 10)
-    assert live.trusted_until_s == until_s
+    assert live.run_until_s == until_s
     assert live.beat_due_s == sent_s + 12
     live.renewed(answer(lease, 20), sent_s + 20)
-    assert live.trusted_until_s == until_s + 20
+    assert live.run_until_s == until_s + 20
 
 
 def test_a_timeout_ends_trust_early_and_only_then_is_it_the_reason(service: LocalService) -> None:
@@ -56,7 +56,7 @@ def test_a_timeout_ends_trust_early_and_only_then_is_it_the_reason(service: Loca
     late = LiveRun(lease, sent_s, deadline_s=sent_s + 1_000)
     early = LiveRun(lease, sent_s - 100, deadline_s=sent_s)
     short = LiveRun(lease, sent_s, deadline_s=sent_s)
-    assert late.trusted_until_s < sent_s + 60
+    assert late.run_until_s < sent_s + 60
     assert (late.timed_out, early.timed_out, short.timed_out) == (False, False, True)
     assert lease.expires_at is not None
     assert lease.expires_at > datetime.now(UTC)
@@ -68,10 +68,10 @@ def test_a_timeout_that_comes_before_the_end_of_the_lease_does_not_keep_renewals
     """The store cannot move the end of the run past its timeout; the renewal was written all the same."""
     lease, sent_s = claim(service, lease_s=60, timeout_s=100), now_s()
     live = LiveRun(lease, sent_s)
-    until_s = live.trusted_until_s
+    until_s = live.run_until_s
     live.renewed(answer(lease, 40), sent_s + 50)
     live.renewed(answer(lease, 40), sent_s + 60)
-    assert live.trusted_until_s == until_s + 60
+    assert live.run_until_s == until_s + 60
 
 
 def test_a_refused_renewal_loses_the_run_unless_its_end_is_being_reported(service: LocalService) -> None:
@@ -81,8 +81,8 @@ def test_a_refused_renewal_loses_the_run_unless_its_end_is_being_reported(servic
     refusal = RefusalView(code="lease_lost", message="Another has it.", hint="")
     for live in (running, ending):
         live.renewed(RunView(run=lease.run, status="refused", item=None, refusal=refusal), sent_s)
-    assert (running.lost, running.beats, running.unwanted.is_set()) == (refusal, False, True)
-    assert (ending.lost, ending.unwanted.is_set()) == (None, False)
+    assert (running.lost, running.beats, running.stop_event.is_set()) == (refusal, False, True)
+    assert (ending.lost, ending.stop_event.is_set()) == (None, False)
 
 
 def test_the_first_reason_to_stop_is_kept(service: LocalService) -> None:
@@ -93,5 +93,5 @@ def test_the_first_reason_to_stop_is_kept(service: LocalService) -> None:
     live.renewed(view, sent_s)
     live.stop("the worker ends")
     assert live.cancel_reason == "not needed"
-    assert live.unwanted.is_set()
+    assert live.stop_event.is_set()
     assert live.beats, "it is renewed until its end is reported"

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from interlock.core.model import AHEAD_MAX, NewItem, Policy
-from interlock.testing.postgres import PostgresServer
 from tests.faults.stores import query
 from tests.integration.postgres_costs import Costs, watched_service
+from tests.postgres_server import PostgresServer
 
 SHORT, LONG = 3_400, 34_000
 LANE = "issue:acme/app#1"

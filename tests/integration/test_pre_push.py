@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interlock.core.errors import GitFailed
-from interlock.git.plumbing import Repository
+from interlock.git.plumbing import GitRepository
 from interlock.push import pre_push
 from tests.git_fixtures import git
 
@@ -25,6 +25,6 @@ def test_a_full_disk_leaves_the_former_hook_in_place(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(pre_push, "_script", full)
     with pytest.raises(GitFailed, match="No space left"):
-        pre_push.install(Repository(tmp_path))
+        pre_push.install(GitRepository(tmp_path))
     assert sorted(hook.parent.iterdir()) == before
     assert hook.read_text() == "#!/bin/sh\nexit 7\n"

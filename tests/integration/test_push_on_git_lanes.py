@@ -16,7 +16,7 @@ import pytest
 
 from interlock import app, settings
 from interlock.core.model import NewItem
-from interlock.git.plumbing import Repository
+from interlock.git.plumbing import GitRepository
 from interlock.push.fence import LanesInGit
 from interlock.service.contract import LaneService, LeaseView, Report
 from tests.git_fixtures import (
@@ -129,7 +129,9 @@ def test_an_owner_commit_of_our_own_in_the_window_costs_one_more_try_and_no_wait
     commit(tree, {"a": "1"}, "mine")
     push = start(tree, lease, url)
     with window.open():
-        assert Repository(lanes.objects.parent).push(remote_url, [lanes.touch(lease.run)]) is None
+        assert (
+            GitRepository(lanes.objects.parent).push(remote_url, [lanes.new_owner_commit(lease.run)]) is None
+        )
     code, answer = ended(push)
     assert (code, answer["moved"], answer["attempts"]) == (0, True, 2), answer
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlock.core.errors import GitFailed
-from interlock.git.plumbing import Repository
+from interlock.git.plumbing import GitRepository
 from interlock.git.remotes import absolute_addresses, check_relative, variables
 from tests.git_fixtures import clone, commit, git, make_bare, seed
 
@@ -26,7 +26,7 @@ def place(tmp_path: Path) -> Path:
 
 def elsewhere(place: Path, *args: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     """Git in the worktree, with the variables that a run gets."""
-    given = os.environ | variables(absolute_addresses(Repository(place)), os.environ)
+    given = os.environ | variables(absolute_addresses(GitRepository(place)), os.environ)
     worktree = place.parent / "far" / "away" / "work"
     done = subprocess.run(
         ["git", *args], cwd=worktree, env=given, capture_output=True, text=True, check=False
@@ -82,14 +82,14 @@ def test_rules_of_the_user_go_on(place: Path) -> None:
 )
 def test_other_addresses_are_left_alone(place: Path, url: str) -> None:
     git(place, "remote", "set-url", "origin", url)
-    assert absolute_addresses(Repository(place)) == {}
+    assert absolute_addresses(GitRepository(place)) == {}
     assert variables({}, {}) == {}
 
 
 def test_variables_that_are_there_stay(place: Path) -> None:
     git(place, "remote", "set-url", "origin", "../server.git")
     mine = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "user.name", "GIT_CONFIG_VALUE_0": "Sam"}
-    made = variables(absolute_addresses(Repository(place)), mine)
+    made = variables(absolute_addresses(GitRepository(place)), mine)
     assert made["GIT_CONFIG_COUNT"] == "2"
     assert "GIT_CONFIG_KEY_0" not in made
 
@@ -106,7 +106,7 @@ def test_an_older_git_is_refused_only_if_an_address_is_relative(
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    check_relative(Repository(place))
+    check_relative(GitRepository(place))
     git(place, "remote", "set-url", "origin", "../server.git")
     with pytest.raises(GitFailed, match=r"'\.\./server\.git', which a worktree"):
-        check_relative(Repository(place))
+        check_relative(GitRepository(place))

@@ -90,7 +90,7 @@ def test_nothing_is_read_or_written_in_files_that_were_removed(path: Path, remov
     for use in uses:
         with pytest.raises(StoreReplaced, match=r"il\.db was removed or replaced") as refused:
             use()
-        assert "Start it again" in refused.value.hint
+        assert "Restart the process" in refused.value.hint
     service.close()
     with pytest.raises(StoreReplaced):  # a service is one of one store
         service.items(ItemFilter())
@@ -166,7 +166,7 @@ def test_a_second_name_that_comes_later_is_noticed(path: Path) -> None:
     service = opened(path)
     service.add([NewItem(title="work")])
     path.with_name("other.db").hardlink_to(path)
-    with pytest.raises(StoreUnavailable, match="a hard link"):
+    with pytest.raises(StoreUnavailable, match="second hard link"):
         service.next("coder")
     path.with_name("other.db").unlink()
     assert len(service.next("coder")) == 1

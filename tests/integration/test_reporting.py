@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,24 +19,25 @@ from interlock.core.model import NewItem
 from interlock.service.contract import LeaseView, Report, RunView
 from interlock.service.local import LocalService
 from interlock.store.sqlite.store import SqliteStore
-from interlock.worker import reports
-from interlock.worker.reports import Reporter
+from interlock.worker import reporter
+from interlock.worker.reporter import Reporter
 from interlock.worker.rundirectory import Home
 from interlock.worker.spool import RunEnd, Spool
-from interlock.worker.worker import Wish, Worker
+from interlock.worker.worker import Worker, WorkerOptions
+from tests.overridden import OverriddenService
 from tests.patience import PATIENCE_S
 
 
-class Counted(LocalService):
+class Counted(OverriddenService):
     """A service that counts the calls that end runs."""
 
     def __init__(self, store: SqliteStore) -> None:
         super().__init__(store)
         self.calls: list[int] = []
 
-    def done(self, reports: Sequence[Report]) -> list[RunView]:
+    def done(self, reports: Sequence[Report], **wish: Any) -> Any:
         self.calls.append(len(reports))
-        return super().done(reports)
+        return self.plain.done(reports, **wish)
 
 
 @pytest.fixture
@@ -89,8 +91,8 @@ def _raise(error: Exception) -> None:
 def test_ends_that_come_together_are_reported_together(
     service: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert 0.005 <= reports.GATHER_S <= 0.010
-    monkeypatch.setattr(reports, "GATHER_S", 1.0)  # time to start most of 20 threads on a busy machine
+    assert 0.005 <= reporter.GATHER_S <= 0.010
+    monkeypatch.setattr(reporter, "GATHER_S", 1.0)  # time to start most of 20 threads on a busy machine
     home = Home(tmp_path, "sqlite:///x")
     home.make()
     leases = claim(service, 20)
@@ -117,7 +119,7 @@ def test_an_end_that_every_store_refuses_does_not_delay_the_others(service: Coun
     assert isinstance(answers[8], UnknownRun)
 
 
-class Hesitant(LocalService):
+class Hesitant(OverriddenService):
     """A service whose renewal stands still on its way until the end of its run is owed, and then some."""
 
     def __init__(self, store: SqliteStore, home: Home) -> None:
@@ -131,10 +133,10 @@ class Hesitant(LocalService):
         while not list(self._home.spool.glob("*/run-*")) and time.monotonic() < give_up_s:
             time.sleep(0.005)
         self._ended.wait(0.5)  # it must not come meanwhile; what is owed goes out within milliseconds
-        return super().renew(reports)
+        return self.plain.renew(reports)
 
-    def done(self, reports: Sequence[Report]) -> list[RunView]:
-        answers = super().done(reports)
+    def done(self, reports: Sequence[Report], **wish: Any) -> Any:
+        answers = self.plain.done(reports, **wish)
         self._ended.set()
         return answers
 
@@ -146,11 +148,11 @@ def test_an_end_waits_for_the_renewal_that_is_under_way(tmp_path: Path) -> None:
     service = Hesitant(SqliteStore(tmp_path / "interlock.db"), home)
     service.add([NewItem(title="work", lease_s=1.0)])
     script = f'until [ -e "{tmp_path}/renewing" ]; do sleep 0.01; done'
-    wish = Wish(agent="coder", command=("sh", "-c", script), limit=1)
+    options = WorkerOptions(agent="coder", command=("sh", "-c", script), limit=1)
     heard: list[str] = []
     worker = Worker(
         service,
-        wish,
+        options,
         home=home,
         url="sqlite:///interlock.db",
         tell=lambda notice: heard.append(notice.kind),

@@ -1,8 +1,9 @@
-"""Round trips to PostgreSQL: on a network they are what a use case costs, and they are exact."""
+"""Round trips to PostgreSQL: on a network they are what an operation costs, and they are exact."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 import psycopg
@@ -10,12 +11,14 @@ import pytest
 
 from interlock.core.model import NewItem, Policy
 from interlock.core.plans.model import AddTask, Graph, TaskSpec
-from interlock.service.contract import LeaseView, Report
-from interlock.service.following import Following
+from interlock.service.contract import LeaseView, NextWish, Report
 from interlock.service.local import LocalService
-from interlock.store.outbox_port import Effect
+from interlock.service.trace_export import TraceExporter
+from interlock.store.access import RepeatableRequest
+from interlock.store.outbox import Effect
 from interlock.store.port import EventQuery
 from interlock.store.postgres.database import Database
+from interlock.store.postgres.early_ends import EarlyEnds
 from interlock.store.postgres.store import PostgresStore
 from tests.wire import CountingWire
 
@@ -24,13 +27,13 @@ WARM_UP = 12
 
 
 class Desk:
-    """A service behind a wire, and what a use case on it costs once it is warm."""
+    """A service behind a wire, and what an operation on it costs once it is warm."""
 
     def __init__(self, wire: CountingWire) -> None:
         self.wire = wire
         self.store = PostgresStore(Database(wire.url, max_connections=1))
         self.store.database.notify = lambda: None  # type: ignore[method-assign]  # a thread of its own sends them
-        self.store.claims.slow_us = 10**12  # after a slow claim the next is another one
+        self.store.claims.scan_starts.slow_us = 10**12  # after a slow claim the next is another one
         self.service = LocalService(self.store)
         self.lanes = 0
 
@@ -93,6 +96,28 @@ def test_a_claim_that_hits_takes_one_round_trip(desk: Desk) -> None:
     assert desk.cost(lambda _: desk.service.next("coder")[0], desk.add) == hit
 
 
+def test_a_claim_whose_answer_is_kept_takes_three(desk: Desk) -> None:
+    """One looks for the answer to an earlier request with its key, one claims, one keeps and commits."""
+    keys = count()
+
+    def claim(_: Any) -> None:
+        request = RepeatableRequest(key=f"key {next(keys)}", asked="next")
+        assert desk.service.answering(request).next("coder")
+
+    assert desk.cost(claim, desk.add) == (3, 5)
+
+
+def test_claims_of_several_agents_that_share_take_three(desk: Desk) -> None:
+    keys = count()
+
+    def claim(_: Any) -> None:
+        requests = [RepeatableRequest(key=f"key {next(keys)}", asked="next") for _ in range(8)]
+        steps = [desk.service.steps("next", request)(f"a{n}") for n, request in enumerate(requests)]
+        assert all(each.value for each in desk.service.carry_out_all(steps))
+
+    assert desk.cost(claim, lambda: desk.add(8)) == (3, 12)
+
+
 def test_a_claim_of_an_agent_with_a_limit_takes_two(desk: Desk) -> None:
     """One to lock the agent and count its runs, one to start within the room that is left and commit."""
     desk.service.set_agent("coder", max_concurrency=1000)
@@ -124,9 +149,36 @@ def test_a_renewal_takes_one_however_many_runs(desk: Desk, count: int) -> None:
 
 @pytest.mark.parametrize("count", [1, 100])
 @pytest.mark.parametrize("kind", ["claimed", "renewed"])
-def test_a_finish_takes_two_whether_its_runs_were_renewed_or_not(desk: Desk, count: int, kind: str) -> None:
+def test_a_finish_without_a_lane_takes_one_whether_its_runs_were_renewed_or_not(
+    desk: Desk, count: int, kind: str
+) -> None:
+    """It was decided before."""
+    assert desk.cost(desk.done, lambda: getattr(desk, kind)(count)) == (1, 1)
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_a_finish_by_a_process_that_neither_claimed_nor_renewed_the_run_takes_two(
+    desk: Desk, count: int
+) -> None:
     """Begin, lock, load; then end the item, record what happened, commit."""
-    assert desk.cost(desk.done, lambda: getattr(desk, kind)(count)) == (2, 6)
+
+    def claimed_elsewhere() -> list[LeaseView]:
+        leases = desk.claimed(count)
+        desk.store.transactions.early_ends = EarlyEnds(desk.store.database)
+        return leases
+
+    assert desk.cost(desk.done, claimed_elsewhere) == (2, 6)
+
+
+def test_a_finish_whose_answer_is_kept_takes_three(desk: Desk) -> None:
+    """One looks for the answer to an earlier request with its key."""
+    keys = count()
+
+    def done(leases: list[LeaseView]) -> None:
+        request = RepeatableRequest(key=f"key {next(keys)}", asked="done")
+        desk.service.answering(request).done(reports(leases))
+
+    assert desk.cost(done, desk.renewed) == (3, 5)
 
 
 @pytest.mark.parametrize("count", [1, 100])
@@ -144,6 +196,34 @@ def test_every_other_end_takes_two_as_well(desk: Desk, outcome: str) -> None:
     end = getattr(desk.service, outcome)
     trips, _ = desk.cost(lambda leases: end(reports(leases)), desk.renewed)
     assert trips == 2
+
+
+@pytest.mark.parametrize(
+    ("limit", "lane", "cost"),
+    [(None, None, (1, 4)), (1000, None, (2, 7)), (None, "issue:acme/app#1", (2, 7))],
+    ids=["plain", "limited", "on a lane"],
+)
+def test_an_end_with_a_claim_shares_its_commit_and_on_a_lane_takes_one_less(
+    desk: Desk, limit: int | None, lane: str | None, cost: tuple[int, int]
+) -> None:
+    """Without a lane the claim of the first item travels behind the end, on a lane with what the end writes.
+    With a limit the agent's runs are counted in between: the client waits for that as well, by a flush, which
+    the wire does not see."""
+    if limit is not None:
+        desk.service.set_agent("coder", max_concurrency=limit)
+
+    def prepare() -> list[LeaseView]:
+        leases = desk.renewed(lane=lane)
+        desk.add()
+        return leases
+
+    wish = NextWish("coder")
+    found = desk.cost(lambda leases: desk.service.done(reports(leases), next=wish).leases[0], prepare)
+    assert found == cost
+    leases = prepare()
+    with desk.wire.counted() as counted:
+        desk.service.done(reports(leases), next=wish)
+    assert counted.commits == 1
 
 
 def test_an_arrival_takes_four(desk: Desk) -> None:
@@ -186,7 +266,7 @@ def test_the_history_of_a_hundred_items_becomes_spans_with_two(desk: Desk) -> No
     desk.add(50, payload='{"n": 1}')
     desk.add(50, lane=desk.lane(), agent="coder", policy=Policy.COALESCE, message="look")
     nowhere: Any = None
-    following = Following(desk.store, nowhere, {})
+    following = TraceExporter(desk.store, nowhere, {})
     found = desk.store.events(EventQuery(limit=200))
     assert len({each.event.item for each in found}) == 100
     assert desk.cost(lambda _: following.spans_of(found))[0] == 2
@@ -238,14 +318,14 @@ def test_an_effect_is_owed_in_five_and_sent_with_ten(desk: Desk) -> None:
     github.repository(1, "acme/app")
     outbox, names = github.outbox, iter(range(1_000))
 
-    def owe(_: object) -> None:
-        outbox.owe([Effect(1, 4, f"effect-{next(names)}", "comment", "{}")])
+    def enqueue(_: object) -> None:
+        outbox.enqueue([Effect(1, 4, f"effect-{next(names)}", "comment", "{}")])
 
     def send(_: object) -> None:
         taken = outbox.take(60)
         assert taken is not None
         assert outbox.settle(taken, made=1, outcome="")
 
-    assert desk.cost(owe)[0] == 5
+    assert desk.cost(enqueue)[0] == 5
     assert desk.cost(send)[0] == 10
     assert desk.cost(lambda _: outbox.take(60))[0] == 3

@@ -1,7 +1,7 @@
 """What a statement touches does not grow with a store of any shape, whatever its statistics say.
 
-Every use case runs on a small and on a large store: without statistics, with those of the days when the store
-was small, and with every table analysed, on PostgreSQL vacuumed too, empty ones included. On PostgreSQL
+Every operation runs on a small and on a large store: without statistics, with those of the days when the
+store was small, and with every table analysed, on PostgreSQL vacuumed too, empty ones included. On PostgreSQL
 buffers are counted, on SQLite steps of its virtual machine. Both are exact: no clock is involved.
 `INTERLOCK_COST_ITEMS` sets the larger size.
 """
@@ -21,16 +21,14 @@ import pytest
 
 from interlock.service import sweeper
 from interlock.service.local import LocalService
-from interlock.store import metering
-from interlock.store.postgres import reads as postgres_reads
+from interlock.store import metrics, reads
 from interlock.store.postgres import transactions
-from interlock.store.sqlite import reads as sqlite_reads
 from interlock.store.sqlite import snapshot
 from interlock.store.sqlite.store import SqliteStore
-from interlock.testing.postgres import PostgresServer
+from tests.integration.operations import prune_everything, use_items
 from tests.integration.postgres_costs import Costs, watched_service
 from tests.integration.shapes import SHAPES, fill
-from tests.integration.use_cases import prune_everything, use_items
+from tests.postgres_server import PostgresServer
 
 SMALL, LARGE = 1_000, int(os.environ.get("INTERLOCK_COST_ITEMS", "20000"))
 #: Buffers of the depth of an index and of the catalogue; steps beside the row that is looked for.
@@ -47,17 +45,16 @@ GROWS = {"on_lane": "reads what waits for a time or for tasks"}
 @pytest.fixture(autouse=True)
 def limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reads that stop at a limit reach it in the smaller store already."""
-    for reads in (postgres_reads, sqlite_reads):
-        monkeypatch.setattr(reads, "EVENTS_MAX", 500)
-        monkeypatch.setattr(reads, "SPANS_MAX", 100)
-        monkeypatch.setattr(reads, "AHEAD_MAX", 10)
-        monkeypatch.setattr(reads, "RUNS_MAX", 100)
+    monkeypatch.setattr(reads, "EVENTS_MAX", 500)
+    monkeypatch.setattr(reads, "SPANS_MAX", 100)
+    monkeypatch.setattr(reads, "AHEAD_MAX", 10)
+    monkeypatch.setattr(reads, "RUNS_MAX", 100)
     monkeypatch.setattr(snapshot, "AHEAD_MAX", 10)
     monkeypatch.setattr(transactions, "AHEAD_MAX", 10)
     monkeypatch.setattr("interlock.core.why.AHEAD_MAX", 10)
     monkeypatch.setattr(sweeper, "LINES", 20)
-    monkeypatch.setattr(metering, "LINES", 500)
-    monkeypatch.setattr(metering, "COUNTED", 20)
+    monkeypatch.setattr(metrics, "LINES", 500)
+    monkeypatch.setattr(metrics, "COUNTED", 20)
 
 
 def grown(small: Counter[str], large: Counter[str], slack: int) -> dict[str, tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""What a statement touches does not grow with the store: the same use cases on a small and on a large one.
+"""What a statement touches does not grow with the store: the same operations on a small and on a large one.
 
 Buffers are exact and the same on every machine. Each statement is looked at with the plan made for its
 parameters and with the plan that the server keeps for all; with fresh statistics, with those of a store that
@@ -18,9 +18,9 @@ from interlock.service.contract import Report
 from interlock.service.local import LocalService
 from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
-from interlock.testing.postgres import PostgresServer
+from tests.integration.operations import prune_everything, use_everything
 from tests.integration.postgres_costs import Costs, fill, watched_service
-from tests.integration.use_cases import prune_everything, use_everything
+from tests.postgres_server import PostgresServer
 
 SMALL, LARGE = 1_000, int(os.environ.get("INTERLOCK_COST_ITEMS", "50000"))
 #: Where nothing is known of a table, PostgreSQL reads the whole of a middling one rather than many places of
@@ -33,9 +33,11 @@ GROWS = {
     "access/tokens": "reads up to TOKENS_MAX tokens",
     "ahead_in_queue": "counts up to AHEAD_MAX items before another",
     "agent": "counts up to a thousand ready items of the agent",
-    "agents": "counts up to a thousand ready items of each agent",
+    "agents": "counts up to a thousand ready and a thousand deferred items of each agent",
     "event_counts": "reads up to EVENTS_MAX events of its window",
     "event_spans": "reads up to EVENTS_MAX events of its window",
+    "expiring": "reads up to DEADLINES_MAX deadlines of items, to find the earliest ones of runs",
+    "gated": "reads up to a hundred items behind shut gates",
     "github/notes": "reads the notes of up to SERIES_MAX series for metrics",
     "links/runs": "reads what runs, for the item of a run that goes on",
     "load_lines": "reads up to AHEAD_MAX of the line that an item joins, to tell its place",
@@ -45,6 +47,7 @@ GROWS = {
     "recent_runs": "reads what runs, and for a lane up to RUNS_MAX of the newest ended runs",
     "run_counts": "reads up to EVENTS_MAX events of its window, and the items of these by their keys",
     "stranded": "looks at the lines and gates of LINES lanes",
+    "unknown_agents": "counts up to a thousand items of each name in queues, and as many in lines",
 }
 
 

@@ -21,8 +21,8 @@ from interlock.service.contract import Report
 from interlock.service.local import LocalService
 from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
-from interlock.testing.postgres import PostgresServer
 from tests.integration.postgres_costs import Costs, rows, watched_service
+from tests.postgres_server import PostgresServer
 
 SMALL, LARGE = 150, 600
 #: Rows that a statement may touch whatever the size of the plan.

@@ -18,7 +18,7 @@ import pytest
 
 from interlock.core.continuity import Lineage
 from interlock.core.errors import GitFailed
-from interlock.git.plumbing import Repository
+from interlock.git.plumbing import GitRepository
 from interlock.push.fence import FenceStore
 from interlock.worker.recovery import Recovery
 from interlock.worker.rundirectory import Home, RunFiles, Trace
@@ -152,7 +152,7 @@ def test_a_worktree_that_stays_is_salvaged_only_once(scene: Scene) -> None:
     files.remove()
     assert scene.workspaces.close(files, succeeded=False) is None
     assert (path / "sub" / "more").exists()
-    (salvage,) = Salvager(Repository(scene.root), scene.root / ".git").waiting_for(
+    (salvage,) = Salvager(GitRepository(scene.root), scene.root / ".git").waiting_for(
         replace(files.trace, run=2)
     )
     assert str(path) in salvage.sentence
@@ -161,7 +161,7 @@ def test_a_worktree_that_stays_is_salvaged_only_once(scene: Scene) -> None:
 def test_salvage_of_a_dead_worker_names_the_worktree_that_stays(scene: Scene) -> None:
     files, path = scene.run()
     nested(scene, path)
-    files.let_go()
+    files.unlock()
     told: list[tuple[int, tuple[str, ...], Path | None]] = []
     recovery = Recovery(
         scene.home,
@@ -179,7 +179,7 @@ def test_after_the_death_of_a_worker_a_worktree_beside_that_of_its_run_is_named(
     files, path = scene.run()
     beside = scene.home.worktrees / "mine"
     scene.git("worktree", "add", "-q", str(beside), at=path)
-    files.let_go()
+    files.unlock()
     told: list[tuple[int, str]] = []
     Recovery(
         scene.home,

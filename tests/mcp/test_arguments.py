@@ -15,12 +15,12 @@ from mcp import MCPError
 from interlock.core.model import NewItem
 from interlock.core.names import MESSAGE_MAX_BYTES, PAYLOAD_MAX_BYTES, USUAL_FIELDS
 from interlock.mcp.protocol import server, tool
-from interlock.mcp.tools import NAMES, Caller, Defaults, Tools
+from interlock.mcp.tools import NAMES, Defaults, ToolCaller, Tools
 from interlock.service.contract import ItemFilter
 from interlock.service.local import LocalService
 from interlock.store.sqlite.store import SqliteStore
-from interlock.testing.clock import Clock
-from tests.mcp.talking import Model, here, model, text_of
+from tests.clock import Clock
+from tests.mcp.client import Model, here, model, text_of
 
 SCALARS = (
     st.none()
@@ -99,12 +99,12 @@ def test_a_defect_of_ours_is_told_without_its_inside() -> None:
         raise ZeroDivisionError("a secret")
 
     defects: list[Exception] = []
-    tools = Tools(broken, Caller(), Defaults({}, USUAL_FIELDS))
+    tools = Tools(broken, ToolCaller(), Defaults({}, USUAL_FIELDS))
     with model(server(lambda: tools, defects.append)) as talking:
         said = talking.mistake("why", item=1)
         with pytest.raises(MCPError, match="Internal server error"):
             talking.client_says("read_resource", "interlock://items/1")
-    assert said == "Interlock has met a defect. It is in the log of the server; tell a person."
+    assert said == "Internal error in Interlock. It is in the log of the server; tell a person."
     assert [str(each) for each in defects] == ["a secret", "a secret"]
 
 
@@ -118,13 +118,13 @@ def test_lists_and_objects_may_come_as_texts_of_json(service: LocalService, code
 def test_what_is_too_large_changes_nothing(service: LocalService, coder: Model) -> None:
     before = len(service.events())
     long = "x" * (MESSAGE_MAX_BYTES + 1)
-    assert "At most" in coder.mistake("add_item", title="x", payload={"a": "y" * PAYLOAD_MAX_BYTES})
-    assert "At most" in coder.mistake("add_item", title="x" * 1_000)
-    assert "At most" in coder.mistake("add_item", title="x", message=long)
-    assert "At most" in coder.mistake("send_message", item=1, text=long)
-    assert "At most" in coder.mistake("ask", question=long)
-    assert "At most" in coder.mistake("fail", error=long)
-    assert "At most" in coder.mistake("complete", result={"a": long})
-    assert "At most" in coder.mistake("who_has", lane="l:" + "x" * 300)
+    assert "at most" in coder.mistake("add_item", title="x", payload={"a": "y" * PAYLOAD_MAX_BYTES})
+    assert "at most" in coder.mistake("add_item", title="x" * 1_000)
+    assert "at most" in coder.mistake("add_item", title="x", message=long)
+    assert "at most" in coder.mistake("send_message", item=1, text=long)
+    assert "at most" in coder.mistake("ask", question=long)
+    assert "at most" in coder.mistake("fail", error=long)
+    assert "at most" in coder.mistake("complete", result={"a": long})
+    assert "at most" in coder.mistake("who_has", lane="l:" + "x" * 300)
     assert len(service.events()) == before
     assert len(service.items(ItemFilter())) == 1

@@ -12,8 +12,8 @@ import pytest
 
 from docs.generate import ROOT
 from interlock.cli.mcp_command import _drop_unfilled
-from interlock.mcp.door import PATH
-from tests.mcp.talking import model
+from interlock.mcp.endpoint import PATH
+from tests.mcp.client import model
 from tests.mcp.test_stdio import command
 
 PAGE = (ROOT / "docs" / "how-to" / "mcp.md").read_text("utf-8")

@@ -21,11 +21,11 @@ from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from tests.acceptance.command import PROGRAM, Command
 from tests.git_fixtures import bare_repository, git, git_identity
-from tests.http.asking import ask
+from tests.http.requests import ask
 from tests.http.serving import local_service
 from tests.http.up import Up
-from tests.mcp.talking import Model, model
-from tests.mcp.test_door import bearer
+from tests.mcp.client import Model, model
+from tests.mcp.test_endpoint import bearer
 from tests.patience import PATIENCE_S
 
 __all__ = ["bare_repository", "git_identity"]
@@ -57,6 +57,23 @@ def do_a_job(talking: Model, service: Service) -> None:
     assert talking.get_item(item=added)["runs"][0]["result"] == {"ok": True}
 
 
+def test_a_run_is_completed_and_the_next_item_claimed_in_one_call(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    with model(command(tmp_path, "--agent", "Coder", INTERLOCK_URL=url)) as talking:
+        for title in ("first", "second"):
+            talking.add_item(title=title, lane=LANE, message="in red")
+        run = talking.claim_next()["lease"]["run"]
+        ended = talking.complete(run=run, claim_next=True)
+        assert ended["item_status"] == "completed"
+        lease = ended["lease"]
+        assert (lease["item"]["title"], lease["messages"][0]["text"]) == ("second", "in red")
+        assert "complete" in ended["next"]
+        last = talking.complete(run=lease["run"], claim_next=True)
+        assert (last["item_status"], last["lease"]) == ("completed", None)
+        assert "claim_next" in last["next"]
+        assert talking.refusal("complete", run=run, claim_next=True)["code"] == "lease_lost"
+
+
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_job_on_a_file(tmp_path: Path, mode: str) -> None:
     url = f"sqlite:///{tmp_path / 'store.db'}"
@@ -84,7 +101,7 @@ def test_lanes_in_git_can_be_held_and_looked_at(tmp_path: Path, bare_repository:
         talking.send_message(item=added, text="hello", run=lease["run"])
         (message,) = talking.read_messages(run=lease["run"])["messages"]
         assert (message["text"], message["sender"]) == ("hello", "agent")
-        assert "The git store cannot do" in talking.mistake("get_item", item=added)
+        assert "The git store does not support" in talking.mistake("get_item", item=added)
         assert talking.complete(run=lease["run"], seen=message["n"])["status"] == "succeeded"
         talking.claim_next(item=talking.add_item(title="Again", lane=LANE)["item"]["id"])
         (ref,) = git(bare_repository, "for-each-ref", "--format=%(refname)", "refs/interlock/owner").split()
@@ -97,7 +114,7 @@ def test_lanes_in_git_can_be_held_and_looked_at(tmp_path: Path, bare_repository:
 SCRIPT = """
 import os, sys
 from mcp import StdioServerParameters
-from tests.mcp.talking import model
+from tests.mcp.client import model
 ours = {k: v for k, v in os.environ.items() if k.startswith("INTERLOCK_")}
 how = StdioServerParameters(command=sys.executable, args=["-m", "interlock", "mcp"], env=ours)
 with model(how) as talking:

@@ -12,15 +12,17 @@ from typing import Any
 
 import pytest
 
-from interlock.core.model import NewItem, Verdict
-from interlock.mcp import shaping
+from interlock.core.cures import cure
+from interlock.core.errors import LeaseLost
+from interlock.core.model import ArrivalDecision, NewItem
+from interlock.mcp import answer_conversion
 from interlock.mcp.protocol import TEMPLATES
 from interlock.mcp.tools import LEASE_S, NAMES
 from interlock.service.contract import ItemFilter
 from interlock.service.local import LocalService
 from interlock.store.sqlite.store import SqliteStore
-from interlock.testing.clock import Clock
-from tests.mcp.talking import MODES, Model, here, text_of
+from tests.clock import Clock
+from tests.mcp.client import MODES, Model, here, text_of
 
 LANE = "issue:acme/app#42"
 
@@ -82,7 +84,7 @@ _CODES = {
     "edit_cycle_expired",
     "plan_ended",
 }
-_DECISIONS = set(Verdict) - {Verdict.REJECTED}
+_DECISIONS = set(ArrivalDecision) - {ArrivalDecision.REJECTED}
 
 
 def _quoted(text: str) -> set[str]:
@@ -128,7 +130,7 @@ def test_a_whole_job_with_messages_a_question_and_an_end(service: LocalService, 
         assert shown["runs"][-1]["result"] == {"commit": "abc"}
         again = model.refusal("complete", run=lease["run"])
         assert again["code"] == "lease_lost"
-        assert again["hint"].startswith("Its result is recorded")
+        assert again["hint"].startswith("Its result is already recorded")
 
 
 def test_what_was_not_read_becomes_an_item(service: LocalService, coder: Model) -> None:
@@ -214,7 +216,7 @@ def test_a_claim_whose_caller_left_is_given_back(
 
     from interlock.core.names import USUAL_FIELDS
     from interlock.mcp.stdio import direct
-    from interlock.mcp.tools import Caller, Defaults, Tools
+    from interlock.mcp.tools import Defaults, ToolCaller, Tools
 
     async def main() -> None:
         with anyio.CancelScope() as scope:
@@ -225,7 +227,7 @@ def test_a_claim_whose_caller_left_is_given_back(
                 with anyio.CancelScope(shield=shield or name == "release"):
                     return await direct(service)(name, given)
 
-            await Tools(call, Caller(agent="coder"), Defaults({}, USUAL_FIELDS)).claim_next()
+            await Tools(call, ToolCaller(agent="coder"), Defaults({}, USUAL_FIELDS)).claim_next()
         assert scope.cancelled_caught
 
     service.add([NewItem(title="x", message="in red")])
@@ -265,7 +267,7 @@ def test_whoever_follows_the_answers_alone_finishes_the_work(service: LocalServi
             service.msg(1, "no, in blue", author="ann")
         return kept(reports)
 
-    service.renew = interrupted  # type: ignore[method-assign]
+    service.renew = interrupted
     first, second = ["claim_next", "renew", "read_messages", "complete"], ["claim_next", "renew", "complete"]
     assert follow(coder) == [*first, *second, "claim_next"]
     assert [item.status for item in service.items(ItemFilter(all=True))] == ["completed", "completed"]
@@ -282,7 +284,7 @@ def test_whoever_follows_the_answers_alone_stops_when_the_lease_is_lost(
         service.sweep()
         return kept(reports)
 
-    service.renew = late  # type: ignore[method-assign]
+    service.renew = late
     assert follow(coder) == ["claim_next", "renew", "lease_lost"]
 
 
@@ -354,11 +356,17 @@ def test_an_arrival_says_what_became_of_it(service: LocalService, coder: Model) 
 
 
 def test_a_model_hears_of_tools_and_not_of_commands(coder: Model) -> None:
-    assert coder.mistake("get_item", item=7) == "There is no item 7 in this store."
-    said = shaping.in_tools(
-        "Stop; `interlock next` asks for other work. See `interlock ls --all`. Use `done`."
+    assert coder.mistake("get_item", item=7) == "There is no item 7 in this store."  # no tool lists items
+    cures = [
+        cure("next", "asks for other work", agent="coder"),
+        cure("items", "lists them", wanted={"all": True}),
+        cure("msg", "reaches it", item=7, text=None),
+        cure("msg", "brings it back", item=7, text=None, sender={"kind": "person"}),  # a model is none
+    ]
+    said = answer_conversion.refused(LeaseLost("It is lost.", "Stop.", tuple(cures)))
+    assert said["hint"] == (
+        'Stop. `claim_next(agent="coder")` asks for other work. `send_message(item=7, text=…)` reaches it.'
     )
-    assert said == "Stop; `claim_next` asks for other work. Use `complete`."
 
 
 def test_nobody_writes_to_an_item_that_has_ended(service: LocalService, coder: Model) -> None:
@@ -439,14 +447,14 @@ def test_an_editor_answers_with_an_edit_and_with_none(service: LocalService) -> 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_resources_have_everything_uncut(service: LocalService, mode: str) -> None:
-    long = "x" * (shaping.TEXT_MAX_CHARS + 1)
-    payload = json.dumps({"long": "y" * shaping.PAYLOAD_MAX_CHARS})
+    long = "x" * (answer_conversion.TEXT_MAX_CHARS + 1)
+    payload = json.dumps({"long": "y" * answer_conversion.PAYLOAD_MAX_CHARS})
     service.add([NewItem(title="a", message=long, payload=payload)])
     with here(service, mode) as model:
         shown = model.get_item(item=1)
         assert (shown["item"]["payload"], shown["item"]["payload_is_cut"]) == (None, True)
         (message,) = shown["messages"]
-        assert (len(message["text"]), message["is_cut"]) == (shaping.TEXT_MAX_CHARS, True)
+        assert (len(message["text"]), message["is_cut"]) == (answer_conversion.TEXT_MAX_CHARS, True)
 
         def read(uri: str) -> Any:
             (content,) = model.client_says("read_resource", uri).contents
@@ -481,22 +489,24 @@ def test_long_results_and_errors_are_cut_and_the_resource_has_them(
     service.add([NewItem(title="a", max_attempts=9)])
     for _ in range(7):
         run = coder.claim_next(item=1)["lease"]["run"]
-        coder.fail(run=run, error="x" * (shaping.TEXT_MAX_CHARS + 1))
+        coder.fail(run=run, error="x" * (answer_conversion.TEXT_MAX_CHARS + 1))
         service.retry(1)
-    coder.complete(run=coder.claim_next()["lease"]["run"], result={"long": "y" * shaping.TEXT_MAX_CHARS})
+    coder.complete(
+        run=coder.claim_next()["lease"]["run"], result={"long": "y" * answer_conversion.TEXT_MAX_CHARS}
+    )
     found = coder.call("get_item", {"item": 1})
-    assert len(text_of(found)) < 2 * shaping.TEXTS_MAX_CHARS
+    assert len(text_of(found)) < 2 * answer_conversion.TEXTS_MAX_CHARS
     *failed, last = found.structured_content["runs"]
-    assert [len(run["error"]) for run in failed][::6] == [shaping.TEXT_MAX_CHARS, 200]
+    assert [len(run["error"]) for run in failed][::6] == [answer_conversion.TEXT_MAX_CHARS, 200]
     assert (last["result"], last["is_cut"]) == (None, True)
     (content,) = coder.client_says("read_resource", "interlock://items/1").contents
-    assert len(json.loads(content.text)["runs"][-1]["result"]["long"]) == shaping.TEXT_MAX_CHARS
+    assert len(json.loads(content.text)["runs"][-1]["result"]["long"]) == answer_conversion.TEXT_MAX_CHARS
 
 
 def test_many_long_messages_fit_an_answer(service: LocalService, coder: Model) -> None:
     service.add([NewItem(title="a")])
     for _ in range(20):
-        service.msg(1, "x" * shaping.TEXT_MAX_CHARS)
+        service.msg(1, "x" * answer_conversion.TEXT_MAX_CHARS)
     found = coder.call("claim_next", {})
-    assert len(text_of(found)) < 2 * shaping.TEXTS_MAX_CHARS
+    assert len(text_of(found)) < 2 * answer_conversion.TEXTS_MAX_CHARS
     assert found.structured_content["lease"]["messages"][-1]["is_cut"]

@@ -12,12 +12,12 @@ from interlock.core.model import NewItem, Policy, RetryLane
 from interlock.core.plans.model import AddTask, EdgeSpec, Graph, TaskSpec
 from interlock.service.contract import ItemFilter, LeaseView, Report
 from interlock.service.local import LocalService
-from interlock.store.access_port import Request
-from interlock.store.copying import TABLES
-from interlock.store.github_port import Choices, Follows, GitHubStore, KeptSign, Known
-from interlock.store.links_port import Head, Link, WorkflowRun
-from interlock.store.outbox_port import Effect
-from interlock.store.series_port import Note
+from interlock.store.access import RepeatableRequest
+from interlock.store.github import DisplayOptions, GitHubStore, KnownNumber, NewOrder, StoredReaction
+from interlock.store.links import Head, Link, StoredWorkflowRun
+from interlock.store.outbox import Effect
+from interlock.store.series_notes import Note
+from interlock.store.store_copy import TABLES
 from tests.faults.stores import is_sqlite, query
 
 LANES = [f"issue:acme/app#{n}" for n in range(4)]
@@ -42,7 +42,7 @@ def fill(service: LocalService, seed: int, steps: int = 250) -> None:
     service.store.begin_mark("on_dead_letter", 1)
     _hear_from_github(service.store.github)
     service.create_token("laptop", scope="agent:ada", expires_s=3600)
-    service.answering(Request("key", "asked")).add([NewItem(title="asked for")])
+    service.answering(RepeatableRequest("key", "asked")).add([NewItem(title="asked for")])
     held: list[LeaseView] = []
     for n in range(steps):
         try:
@@ -72,10 +72,12 @@ def _hear_from_github(github: GitHubStore) -> None:
     github.keep_note(Note("series:acme/app/RFC-093", 1, '{"counts": {}}'))
     github.keep_delivery("due", "ping", None, None, '{"zen": "“ü”"}')
     github.advance(
-        Known(1, 4, 1, "{}", "{}"), [Follows("1:create", "{}"), Follows("1:adjust", "{}")], closes=[3]
+        KnownNumber(1, 4, 1, "{}", "{}"),
+        [NewOrder("1:create", "{}"), NewOrder("1:adjust", "{}")],
+        closes=[3],
     )
-    github.choose(1, Choices(comments=True, lane_status=True))
-    github.keep_sign(KeptSign(1, 1, 1, 4, "issue", 4, None))
+    github.choose(1, DisplayOptions(comments=True, lane_status=True))
+    github.keep_reaction(StoredReaction(1, 1, 1, 4, "issue", 4, None))
     effects = [Effect(1, 4, name, "comment", '{"text": "“ü”"}', run=1) for name in ("done", "failed", "due")]
     github.carry_out(1, 4, "1:create", item=1, outcome="item 1", effects=effects)
     done = github.outbox.take(60)
@@ -85,7 +87,7 @@ def _hear_from_github(github: GitHubStore) -> None:
     assert failed is not None
     github.outbox.put_off(failed, 3600, "refused", failed=True, maybe_sent=True)
     head = Head(1, 5, "", 1, "a" * 40, "fix", "https://x/5", "open", "failure", "“ü” failed", followed=True)
-    checked = WorkflowRun(1, 9, head.head, 2, "ci", "completed", "failure", "u", "l", 90, "[]", 1)
+    checked = StoredWorkflowRun(1, 9, head.head, 2, "ci", "completed", "failure", "u", "l", 90, "[]", 1)
     github.links.advance(head, [Link(1, 1, 1, 5, "", "trailer")], [checked])
 
 

@@ -17,18 +17,20 @@ import apsw
 import psycopg
 import pytest
 
-from interlock import app, settings
+from interlock import settings
 from interlock.core.continuity import Ancestor, Lineage
 from interlock.core.errors import Held, InterlockError, InvalidInput, StoreBusy, StoreSealed
 from interlock.core.model import NewItem
+from interlock.service import administration
 from interlock.service.contract import ItemFilter, Report
-from interlock.store import copying
-from interlock.store.copying import OWN, TABLES
-from interlock.testing.postgres import PostgresServer
+from interlock.store import store_copy
+from interlock.store.opening import end_of
+from interlock.store.store_copy import OWN, TABLES
 from tests.faults.processes import wait_until
 from tests.faults.stores import assert_kept, open_service, open_store, query
 from tests.migration.filling import dump, fill
 from tests.patience import PATIENCE_S
+from tests.postgres_server import PostgresServer
 
 MakeUrl = Callable[[str], str]
 WAYS = [
@@ -66,9 +68,9 @@ def _four_slashes(url: str) -> str:
     return url.replace("sqlite://", "sqlite:///", 1)
 
 
-def copy(source: str, target: str, **options: Any) -> copying.Copied:
+def copy(source: str, target: str, **options: Any) -> store_copy.Copied:
     options = {"tell": lambda *_: None, "waiting": None} | options
-    return app.copy(_four_slashes(target), settings=chosen(source), **options)
+    return administration.copy(chosen(source), _four_slashes(target), **options)
 
 
 def command(source: str, *args: str) -> subprocess.CompletedProcess[str]:
@@ -122,12 +124,12 @@ def test_every_table_and_number_is_known_to_the_copy(kind: str, make_url: MakeUr
     if kind == "sqlite":
         tables = query(url, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
         numbers = {name for (name,) in query(url, "SELECT name FROM numbers")}
-        assert numbers | {"event"} == set(copying.Numbers._fields)
+        assert numbers | {"event"} == set(store_copy.Numbers._fields)
     else:
         tables = query(url, "SELECT tablename FROM pg_tables WHERE schemaname = 'interlock'")
         sequences = query(url, "SELECT sequencename FROM pg_sequences WHERE schemaname = 'interlock'")
         assert sequences
-        assert len(sequences) == len(copying.Numbers._fields)
+        assert len(sequences) == len(store_copy.Numbers._fields)
     backend = kind.rstrip("0123456789")
     assert {name for (name,) in tables} == set(TABLES) | OWN[backend]
     assert not set(TABLES) & OWN[backend]
@@ -286,7 +288,7 @@ def test_a_copy_that_waits_lets_runs_end_and_none_start(
     service = open_service(source)
     lease = service.next("ada", lease_s=3600)[0]
     waits = threading.Event()
-    copied: list[copying.Copied] = []
+    copied: list[store_copy.Copied] = []
     copier = threading.Thread(
         target=lambda: copied.append(copy(source, target, waiting=lambda _: waits.set()))
     )
@@ -325,7 +327,7 @@ def test_runs_start_again_if_the_copy_gives_up_or_dies(
     service.release([Report(run=lease.run)])
 
     def keep_for_a_second(live: object) -> None:
-        end = app._end_of(service.store, "")  # type: ignore[arg-type]
+        end = end_of(service.store, "")  # type: ignore[arg-type]
         end.keep_closed("there", 1)
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -373,7 +375,7 @@ def test_a_sealed_store_can_be_read_and_refuses_every_write(
     for line in ("ls", "ls --json", "show 1", "top", "events"):
         said = command(source, *line.split())
         assert said.returncode == 0
-        assert said.stderr.startswith("This store is sealed, and what it shows is old: it was copied to ")
+        assert said.stderr.startswith("This store is sealed and its data is stale: it was copied to ")
     assert command(target, "ls").stderr == ""
     there = open_service(target)
     assert "It was copied from" in next(c.detail for c in there.doctor() if c.name == "takes_writes")
@@ -479,7 +481,7 @@ def test_bad_targets_are_refused_in_words(make_url: MakeUrl, tmp_path: Path) -> 
     source = make_url("sqlite")
     add(source)
     for target, words in (
-        (source, "own place"),
+        (source, "onto itself"),
         ("git+file:///nowhere.git", "needs a database"),
         (f"sqlite://{tmp_path}/no/such.db", "does not exist"),
         ("redis://there", "no store for the scheme"),
@@ -527,7 +529,8 @@ def killed(work: Callable[[], object]) -> bool:
 
 def killed_at(step: int, source: str, target: str) -> bool:
     """Copy in a child that is killed before the n-th line of the copy that it meets, if it meets so many."""
-    files = {sys.modules[name].__file__ for name in list(sys.modules) if name.endswith(".copying")}
+    copying = (".store_copy", ".drained_copy", ".copy_end")
+    files = {sys.modules[name].__file__ for name in list(sys.modules) if name.endswith(copying)}
     met: set[tuple[str, int]] = set()
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
@@ -554,7 +557,7 @@ def _examine_after_a_crash(source: str, target: str, *, undone: bool) -> str:
         was |= {"probe"}
     elif undone:
         try:
-            app.undo_copy(_four_slashes(target), settings=chosen(source))
+            administration.undo_copy(chosen(source), _four_slashes(target))
             way = "undone"
             assert takes_writes(source)
             was |= {"probe"}
@@ -604,13 +607,13 @@ def test_a_copy_may_be_finished_only_at_its_place(make_url: MakeUrl) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     assert killed(lambda: copy(source, target, tell=die))
-    with pytest.raises(Held, match="it was being copied to"):
+    with pytest.raises(Held, match=r"a copy to .* was begun"):
         copy(source, other)
-    with pytest.raises(Held, match="it was being copied to"):
-        app.undo_copy(_four_slashes(other), settings=chosen(source))
+    with pytest.raises(Held, match=r"a copy to .* was begun"):
+        administration.undo_copy(chosen(source), _four_slashes(other))
     copy(source, target)
     assert copy(source, target).rows == {}, "and once is enough"
     with pytest.raises(Held, match="The copy is complete"):
-        app.undo_copy(_four_slashes(target), settings=chosen(source))
+        administration.undo_copy(chosen(source), _four_slashes(target))
     with pytest.raises(InvalidInput, match="not sealed"):
-        app.undo_copy(_four_slashes(other), settings=chosen(target))
+        administration.undo_copy(chosen(target), _four_slashes(other))

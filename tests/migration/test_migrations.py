@@ -242,7 +242,7 @@ def test_a_file_of_somebody_else_is_refused_and_not_touched(tmp_path: Path) -> N
     db.execute("CREATE TABLE customers (name); INSERT INTO customers VALUES ('Ada')")
     db.close()
     for migrate_it in (True, False):
-        with pytest.raises(SchemaMismatch, match="not one of Interlock's"):
+        with pytest.raises(SchemaMismatch, match="not an Interlock store"):
             open_store(f"sqlite://{file}", migrate=migrate_it).database.applied()
     db = apsw.Connection(str(file))
     assert list(db.execute("SELECT name FROM sqlite_schema")) == [("customers",)]

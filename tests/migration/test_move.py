@@ -19,6 +19,7 @@ import pytest
 from interlock import app, settings
 from interlock.core.errors import Held, SchemaMismatch, StoreBusy
 from interlock.core.model import NewItem
+from interlock.service import administration
 from interlock.service.contract import ItemFilter, Report, Service
 from interlock.service.local import LocalService
 from interlock.store.sqlite import move
@@ -45,7 +46,7 @@ class Clone:
         return app.open_service(settings=self.settings)
 
     def move(self) -> bool:
-        return app.migrate(settings=self.settings).moved_to == str(self.new)
+        return administration.migrate(self.settings).moved_to == str(self.new)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +78,7 @@ def titles(service: Service) -> list[str]:
 
 
 def test_the_store_moves_with_all_it_has_when_it_is_asked_for(clone: Clone) -> None:
-    with pytest.raises(SchemaMismatch, match=r"still at its former place") as refused:
+    with pytest.raises(SchemaMismatch, match=r"still in its old place") as refused:
         clone.service()
     assert "interlock migrate" in refused.value.hint
     assert clone.move()
@@ -125,7 +126,7 @@ def test_live_runs_are_named_and_the_store_stays(clone: Clone) -> None:
     service.close()
     with pytest.raises(Held, match=r"while runs are live: run \d+ of coder on item 2") as refused:
         clone.move()
-    assert "leases are over" in refused.value.hint
+    assert "leases expire" in refused.value.hint
     service = LocalService(SqliteStore(clone.old))
     service.take_back(2, why="test")
     service.close()
@@ -217,7 +218,7 @@ def test_many_movers_at_once_make_one_store(clone: Clone) -> None:
     def mover() -> None:
         chosen = settings.load(environ={}, directory=clone.path)
         begin.wait()
-        found.append(app.migrate(settings=chosen).moved_to)
+        found.append(administration.migrate(chosen).moved_to)
 
     threads = [threading.Thread(target=mover) for _ in range(4)]
     for thread in threads:

@@ -13,7 +13,7 @@ from interlock.core.model import NewItem
 from interlock.service.contract import Report
 from interlock.store import migrate
 from tests.faults.stores import assert_kept, open_service
-from tests.http.asking import ask
+from tests.http.requests import ask
 from tests.http.serving import Serving
 from tests.http.up import Up
 from tests.migration.test_releases import NEXT, app_url, move_on

@@ -8,4 +8,4 @@ import pytest
 @pytest.fixture(autouse=True)
 def every_claim_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """As that of an agent that is there: a process tells the store now and then, by a clock of its own."""
-    monkeypatch.setattr("interlock.service.local.SEEN_EVERY_S", 0.0)
+    monkeypatch.setattr("interlock.service.claims.SEEN_EVERY_S", 0.0)

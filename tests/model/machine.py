@@ -19,7 +19,7 @@ from interlock.core.model import Item as StoredItem
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.core.timing import Timing
 from interlock.service.contract import AddView, ChangeView, GateView, LeaseView, MessageView, Report, RunView
-from interlock.testing.clock import Clock
+from tests.clock import Clock
 from tests.model.commands import DAY_S, IN_LINE, LABELS, READY, Command, Fields, Place, arrivals, commands
 from tests.model.records import SECOND, WAKES_MAX, Added, Finished, Item, Message, Refused, Run
 from tests.model.reference import Reference

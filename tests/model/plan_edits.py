@@ -13,9 +13,9 @@ from interlock.core.plans.model import (
     AddEdge,
     AddTask,
     EdgeSpec,
+    EditOperation,
     Graph,
     OnCancel,
-    Operation,
     RemoveEdge,
     RemoveTask,
     TaskSpec,
@@ -46,7 +46,7 @@ def wanted(draw: st.DrawFn, lane: str, lawful: bool = True) -> Wanted:
 
 
 @st.composite
-def operations(draw: st.DrawFn, model: PlanReference, lane: str, lawful: bool) -> list[Operation]:
+def operations(draw: st.DrawFn, model: PlanReference, lane: str, lawful: bool) -> list[EditOperation]:
     """One operation, or the replacement of a task under its key: such as the plan may well allow as it
     stands, or any."""
     known = sorted(model.tasks) if lawful and model.tasks else list(KEYS)
@@ -72,7 +72,10 @@ def operations(draw: st.DrawFn, model: PlanReference, lane: str, lawful: bool) -
             value = draw(wanted(lane, lawful))
             return [UpdateTask(key=target, changes={n: getattr(value, n) for n in names})]
         case 5:
-            swap: list[Operation] = [RemoveTask(key=target), AddTask(task=spec(target, draw(wanted(lane))))]
+            swap: list[EditOperation] = [
+                RemoveTask(key=target),
+                AddTask(task=spec(target, draw(wanted(lane)))),
+            ]
             return swap if lawful else swap[::-1]
         case _:
             edge = EdgeSpec(source=source, target=target, when=draw(whens), on_cancel=draw(on_cancels))
@@ -93,11 +96,11 @@ def graph_of(shape: Shape) -> Graph:
     )
 
 
-def difference(before: Graph, after: Graph) -> list[Operation]:
+def difference(before: Graph, after: Graph) -> list[EditOperation]:
     """What makes one graph of another."""
     old, new = {t.key: t for t in before.tasks}, {t.key: t for t in after.tasks}
     had, has = {e.pair: e for e in before.edges}, {e.pair: e for e in after.edges}
-    found: list[Operation] = [RemoveTask(key=key) for key in old.keys() - new.keys()]
+    found: list[EditOperation] = [RemoveTask(key=key) for key in old.keys() - new.keys()]
     found += [AddTask(task=new[key]) for key in new.keys() - old.keys()]
     for key in old.keys() & new.keys():
         names = [n for n in Wanted._fields if getattr(old[key], n) != getattr(new[key], n)]
@@ -117,7 +120,7 @@ def difference(before: Graph, after: Graph) -> list[Operation]:
 # -- what comes of it -----------------------------------------------------------------------------
 
 
-def conflicting(wishes: list[Operation], shapes: list[Shape]) -> bool:
+def conflicting(wishes: list[EditOperation], shapes: list[Shape]) -> bool:
     """Whether something that the operations touch has changed from one shape of the graph to the next."""
     tasks = {w.task.key for w in wishes if isinstance(w, AddTask)}
     tasks |= {w.key for w in wishes if isinstance(w, RemoveTask | UpdateTask)}
@@ -144,7 +147,7 @@ class Editing:
 
     model: PlanReference
 
-    def apply(self, wishes: list[Operation]) -> bool:
+    def apply(self, wishes: list[EditOperation]) -> bool:
         """What the operations make of the model, and whether all of them are lawful; tasks before edges."""
         self.gone: set[Pair] = set()
         self.new: set[str] = set()
@@ -160,7 +163,7 @@ class Editing:
         self.model.settle()
         return True
 
-    def _apply_task(self, wish: Operation) -> bool:
+    def _apply_task(self, wish: EditOperation) -> bool:
         model = self.model
         if isinstance(wish, AddTask):
             wanted = Wanted(*(getattr(wish.task, n) for n in Wanted._fields))
@@ -182,7 +185,7 @@ class Editing:
             return "lane" not in wish.changes and _known(task.wanted)
         return True
 
-    def _apply_edge(self, wish: Operation) -> bool:
+    def _apply_edge(self, wish: EditOperation) -> bool:
         """An edge that the edit adds itself it changes no more."""
         model = self.model
         if isinstance(wish, AddEdge):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from interlock.core.model import A_PERSON, NewItem, Policy, Reason, Sender, Verdict
+from interlock.core.model import A_PERSON, ArrivalDecision, NewItem, Policy, Reason, Sender
 from interlock.core.states import ItemStatus, RunStatus
 
 SECOND = 1_000_000
@@ -123,10 +123,10 @@ class Item:
 
     @property
     def scheduled(self) -> bool:
-        return self.status is ItemStatus.WAITING and not self.tried and not self.stopped
+        return self.status is ItemStatus.WAITING and not self.tried and not self.over_wake_limit
 
     @property
-    def stopped(self) -> bool:
+    def over_wake_limit(self) -> bool:
         """Waiting for a person."""
         return self.status is ItemStatus.WAITING and self.reason == Reason.LOOP
 
@@ -178,7 +178,7 @@ class Agent:
 class Added:
     """The answer to an arrival. Holder and item are read when the whole batch is through."""
 
-    verdict: Verdict
+    verdict: ArrivalDecision
     reason: str
     item: int | None
     arrival: int | None

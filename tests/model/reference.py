@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from interlock.core.model import EventKind, Mode, NewItem, Policy, Reason, RetryLane, Sender, Verdict
+from interlock.core.model import ArrivalDecision, EventKind, Mode, NewItem, Policy, Reason, RetryLane, Sender
 from interlock.core.states import ItemStatus, RunStatus
 from tests.model.records import (
     BACK_OFF_FIRST_S,
@@ -136,7 +136,7 @@ class Reference:
             first, expires_us = self.keys.get((new.project, new.dedupe_key), (0, 0))
             if first and expires_us > self.now_us:
                 self._note(EventKind.ITEM_DUPLICATE, Reason.DEDUPE_KEY, self.items[first])
-                return Added(Verdict.DUPLICATE, Reason.DEDUPE_KEY, first, None)
+                return Added(ArrivalDecision.DUPLICATE, Reason.DEDUPE_KEY, first, None)
         added = self._enter(new)
         arrived = self.items.get(added.arrival or 0)
         if new.sender.kind == "person" and arrived is not None and arrived.lane is not None:
@@ -159,7 +159,9 @@ class Reference:
         if new.run_at_us is not None and new.run_at_us > self.now_us:
             return self._schedule(new, lane)
         if lane is None:
-            return self._admit(self._bear(new, None, ItemStatus.PENDING, Reason.NO_LANE), Verdict.ADMITTED)
+            return self._admit(
+                self._bear(new, None, ItemStatus.PENDING, Reason.NO_LANE), ArrivalDecision.ADMITTED
+            )
         self._mend(lane)
         if new.sender.kind == "person" and new.policy is not Policy.REJECT:
             self._restart(lane)
@@ -182,16 +184,16 @@ class Reference:
         shut = self.shut(lane, new.type)
         if owner is None:
             reason = Reason.SERIES_QUEUED if shut else Reason.LANE_FREE
-            verdict = Verdict.QUEUED if shut else Verdict.ADMITTED
+            verdict = ArrivalDecision.QUEUED if shut else ArrivalDecision.ADMITTED
             return self._admit(self._bear(new, lane, ItemStatus.PENDING, reason), verdict)
         if new.policy is Policy.REJECT:
             self._note(EventKind.ITEM_REJECTED, Reason.LANE_HELD, None, owner.run)
-            return Added(Verdict.REJECTED, Reason.LANE_HELD, None, None, holder=owner.id)
+            return Added(ArrivalDecision.REJECTED, Reason.LANE_HELD, None, None, holder=owner.id)
         another = new.policy is Policy.COALESCE and not _same_name(owner, key_of(new.agent))
         reason = Reason.DEFERRED if another else Reason.LANE_QUEUED
         if shut:
             reason = Reason.SERIES_QUEUED
-        return self._admit(self._bear(new, lane, ItemStatus.DEFERRED, reason), Verdict.QUEUED, owner)
+        return self._admit(self._bear(new, lane, ItemStatus.DEFERRED, reason), ArrivalDecision.QUEUED, owner)
 
     def _schedule(self, new: NewItem, lane: str | None) -> Added:
         """Due later. Our bot and outsiders start nothing then either, and an agent not without end."""
@@ -203,15 +205,15 @@ class Reference:
                 return self._stop(new, lane, owner)
         item = self._bear(new, lane, ItemStatus.WAITING, Reason.SCHEDULED)
         item.wakes_us = new.run_at_us
-        return self._admit(item, Verdict.QUEUED)
+        return self._admit(item, ArrivalDecision.QUEUED)
 
     def _one_too_many(self, new: NewItem, lane: str, kin: list[Item]) -> bool:
-        waits = any(i.run is None and not i.stopped for i in kin)
+        waits = any(i.run is None and not i.over_wake_limit for i in kin)
         return new.policy in EVENTS and not waits and new.sender.kind != "person" and not self._count(lane)
 
     def _stop(self, new: NewItem, lane: str, owner: Item | None) -> Added:
         item = self._bear(new, lane, ItemStatus.WAITING, Reason.LOOP)
-        added = self._admit(item, Verdict.QUEUED, owner)
+        added = self._admit(item, ArrivalDecision.QUEUED, owner)
         self._note(EventKind.WAKE_STOPPED, Reason.LOOP, item)
         return added
 
@@ -222,7 +224,7 @@ class Reference:
         reason = Reason.OUTSIDER if new.sender.kind == "outsider" else Reason.OWN_MESSAGE
         item = self._bear(new, lane, ItemStatus.CANCELLED, reason)
         item.ended_us = self.now_us
-        return self._admit(item, Verdict.REJECTED, owner)
+        return self._admit(item, ArrivalDecision.REJECTED, owner)
 
     def _observe(self, new: NewItem, lane: str) -> Added:
         owner = self.owner(lane)
@@ -245,7 +247,7 @@ class Reference:
         item = self._bear(new, None, ItemStatus.PENDING, would, observed_lane=lane)
         if new.run_at_us is not None and new.run_at_us > self.now_us:
             item.status, item.wakes_us = ItemStatus.WAITING, new.run_at_us
-        return self._admit(item, Verdict.OBSERVED, owner, EventKind.ITEM_OBSERVED)
+        return self._admit(item, ArrivalDecision.OBSERVED, owner, EventKind.ITEM_OBSERVED)
 
     def _mend(self, lane: str) -> None:
         """An arrival repairs what it touches: an owner past its time, a line that nobody leads."""
@@ -270,7 +272,7 @@ class Reference:
         self._hear(absorber, new.sender)
         owner = self.owner(lane)
         holder = owner.id if owner else None
-        return Added(Verdict.COALESCED, Reason.SAME_NAME, absorber.id, item.id, holder)
+        return Added(ArrivalDecision.COALESCED, Reason.SAME_NAME, absorber.id, item.id, holder)
 
     def _replace(self, new: NewItem, lane: str, kin: list[Item]) -> Added:
         owner = self.owner(lane)
@@ -279,12 +281,12 @@ class Reference:
         stop = running is not None and new.policy is Policy.SUPERSEDE
         shut = self.shut(lane, new.type)
         if owner is None or owner in replaced:
-            verdict = Verdict.QUEUED if shut else Verdict.ADMITTED
-            verdict = Verdict.SUPERSEDING if replaced else verdict
+            verdict = ArrivalDecision.QUEUED if shut else ArrivalDecision.ADMITTED
+            verdict = ArrivalDecision.SUPERSEDING if replaced else verdict
             item = self._bear(new, lane, ItemStatus.PENDING, Reason.LANE_FREE)
             owner = None
         else:
-            verdict = Verdict.SUPERSEDING if replaced or stop else Verdict.QUEUED
+            verdict = ArrivalDecision.SUPERSEDING if replaced or stop else ArrivalDecision.QUEUED
             item = self._bear(new, lane, ItemStatus.DEFERRED, Reason.LANE_QUEUED)
             item.first_in_line = stop
         if shut:
@@ -324,7 +326,7 @@ class Reference:
     def _admit(
         self,
         item: Item,
-        verdict: Verdict,
+        verdict: ArrivalDecision,
         owner: Item | None = None,
         kind: EventKind = EventKind.ITEM_ADDED,
     ) -> Added:
@@ -378,7 +380,11 @@ class Reference:
     def _newer_kin(self, item: Item) -> Item | None:
         if item.lane is None or item.policy not in (Policy.SUPERSEDE, Policy.LATEST):
             return None
-        kin = (i for i in self.kin(item.lane, item.agent, item.policy) if item.stopped or not i.stopped)
+        kin = (
+            i
+            for i in self.kin(item.lane, item.agent, item.policy)
+            if item.over_wake_limit or not i.over_wake_limit
+        )
         newer = [i for i in kin if i.ticket > item.ticket]
         return max(newer, key=lambda i: i.ticket) if newer else None
 
@@ -734,7 +740,7 @@ class Reference:
         if item.in_back_off:
             self._note(EventKind.ITEM_RETRIED, Reason.OPERATOR, item)
             return self._reenter(item, Reason.OPERATOR)
-        if item.stopped:
+        if item.over_wake_limit:
             self._note(EventKind.ITEM_RETRIED, Reason.OPERATOR, item)
             return self._restart(item, Reason.OPERATOR)
         if item.status not in (ItemStatus.FAILED, ItemStatus.CANCELLED):
@@ -779,7 +785,7 @@ class Reference:
         else:
             assert isinstance(chain, Item)
             chain.streak, on_lane = 0, [chain]
-        stopped = [i for i in sorted(on_lane, key=lambda i: _line_order(i)[1:]) if i.stopped]
+        stopped = [i for i in sorted(on_lane, key=lambda i: _line_order(i)[1:]) if i.over_wake_limit]
         return [n for each in stopped for n in self._reenter(each, reason)]
 
     def _count(self, item: Item | str) -> bool:
@@ -816,12 +822,22 @@ class Reference:
         self.note_setting(EventKind.AGENT_SET)
 
     def pause_agent(self, name: str, why: str, *, paused: bool) -> None:
-        self.agents.setdefault(key_of(name), Agent(name.strip())).paused = paused
+        agent = self.agents.setdefault(key_of(name), Agent(name.strip()))
+        if agent.paused and not paused:
+            self._restart_times_to_claim(i for i in self.items.values() if i.agent == key_of(name))
+        agent.paused = paused
         self.note_setting(EventKind.AGENT_PAUSED if paused else EventKind.AGENT_RESUMED, why)
 
     def pause_project(self, project: str, why: str, *, paused: bool) -> None:
+        if project in self.paused_projects and not paused:
+            self._restart_times_to_claim(i for i in self.items.values() if i.new.project == project)
         (self.paused_projects.add if paused else self.paused_projects.discard)(project)
         self.note_setting(EventKind.PROJECT_PAUSED if paused else EventKind.PROJECT_RESUMED, why)
+
+    def _restart_times_to_claim(self, items: Iterable[Item]) -> None:
+        for item in items:
+            if item.claim_by_us is not None:
+                item.offered_us = self.now_us
 
     def set_gate(self, lane: str, exempt: tuple[str, ...] | None) -> int | None:
         """Open or shut a lane; gives the run that goes on there and is not exempt."""

@@ -20,7 +20,7 @@ from interlock.gitlanes.first_seen import FirstSeen
 from interlock.service.contract import ItemFilter, Report
 from interlock.service.local import LocalService
 from interlock.store.sqlite.store import SqliteStore
-from interlock.testing.clock import Clock
+from tests.clock import Clock
 from tests.conformance.git.conftest import GitSubject
 from tests.conformance.scene import LANE, said
 from tests.git_fixtures import git_identity, make_bare

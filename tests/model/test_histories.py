@@ -17,32 +17,33 @@ from __future__ import annotations
 import os
 import random
 import secrets
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from interlock.core.commands import Wall
+from interlock.core.commands import QuotaLimit
 from interlock.core.errors import InterlockError
 from interlock.core.model import Item, Sender, SenderKind
 from interlock.core.plans.model import EDIT_TYPE
 from interlock.core.states import TERMINAL, ItemStatus
-from interlock.proof.history import History, Line
-from interlock.service import copying
+from interlock.proof.checker import History, LoggedEvent
+from interlock.service import drained_copy
 from interlock.service.contract import LeaseView, Report
 from interlock.service.local import LocalService
-from interlock.service.pruning import prune
+from interlock.service.retention import prune
 from interlock.store.port import ItemQuery
-from interlock.store.postgres.copying import PostgresEnd
+from interlock.store.postgres.copy_end import PostgresEnd
 from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
-from interlock.store.sqlite.copying import SqliteEnd
+from interlock.store.sqlite.copy_end import SqliteEnd
 from interlock.store.sqlite.store import SqliteStore
-from interlock.testing.clock import Clock
-from interlock.testing.postgres import PostgresServer
+from tests.clock import Clock
 from tests.faults.stores import broken
 from tests.model.test_predictions import AGENTS, LANES, PROJECT, STEPS, TIMING, Oracle
+from tests.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +60,8 @@ class Fleet(Oracle):
         self.clock, self.random = clock, random.Random(seed)
         self.handles: dict[int, str] = {}
         self.plans: list[int] = []
-        self.lines: list[Line] = []
+        self.met: Counter[str] = Counter()
+        self.lines: list[LoggedEvent] = []
         #: Every item there ever was, as it was last.
         self.seen: dict[int, ItemStatus] = {}
         self.pruned = 0
@@ -78,7 +80,7 @@ class Fleet(Oracle):
 
     def look(self) -> None:
         after = self.lines[-1].seq if self.lines else 0
-        self.lines += [Line.of(event) for event in self.service.events(after=after, limit=10_000)]
+        self.lines += [LoggedEvent.of(event) for event in self.service.events(after=after, limit=10_000)]
         there: dict[int, ItemStatus] = {i.id: i.status for i in self.store.items(ItemQuery(limit=10_000))}
         gone = [item for item in self.seen if item not in there]
         assert all(self.seen[item] in TERMINAL for item in gone), "an unfinished item is gone"
@@ -122,7 +124,7 @@ class Fleet(Oracle):
 
     def wall(self) -> None:
         if running := self.running():
-            wall = Wall(for_s=30.0, why="quota", whole_agent=self.random.random() < 0.5)
+            wall = QuotaLimit(for_s=30.0, why="quota", whole_agent=self.random.random() < 0.5)
             self.service.release([Report(run=self.handles[self.random.choice(running).id], wall=wall)])
 
     def time(self) -> None:
@@ -140,7 +142,7 @@ class Fleet(Oracle):
         """A copy wants no live run."""
         self.end_all()
         self.look()
-        copying.copy(self.store, _end_of(self.store), _end_of(store), lambda *_: None, waiting=None)
+        drained_copy.copy(self.store, _end_of(self.store), _end_of(store), lambda *_: None, waiting=None)
         self.use(store)
         self.look()
 
@@ -170,7 +172,7 @@ class Fleet(Oracle):
         for _ in range(len(self.seen) + 50):
             self.end_all()
             for item in self.live():
-                if item.asking or item.stopped:
+                if item.asking or item.over_wake_limit:
                     service.msg(item.id, "Go on.", author="ann")
             self.clock.advance(61.0)
             service.sweep()

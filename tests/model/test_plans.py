@@ -33,13 +33,13 @@ from hypothesis.stateful import (
 )
 
 from interlock.core.errors import InterlockError, ItemEnded
-from interlock.core.plans.model import EdgeSpec, Graph, Operation
+from interlock.core.plans.model import EdgeSpec, EditOperation, Graph
 from interlock.service.contract import LeaseView, Report
 from interlock.service.local import LocalService
 from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from interlock.store.sqlite.store import SqliteStore
-from interlock.testing.clock import Clock
+from tests.clock import Clock
 from tests.model.plan_edits import (
     KEYS,
     WORKERS,
@@ -324,7 +324,7 @@ class PlansKeepTheRules(RuleBasedStateMachine):
                 edges[s, t] = EdgeSpec(source=s, target=t, when=data.draw(whens))
         return Graph(tasks=tuple(tasks.values()), edges=tuple(edges.values()))
 
-    def _edit(self, base: int, wishes: list[Operation], run: str | None = None, **edit: Any) -> bool:
+    def _edit(self, base: int, wishes: list[EditOperation], run: str | None = None, **edit: Any) -> bool:
         """Said to both: they refuse alike, and what is refused has changed nothing."""
         before = copy.deepcopy(self.model)
         lawful = 1 <= base <= before.revision and not conflicting(wishes, before.shapes[base - 1 :])

@@ -33,8 +33,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from interlock.core.commands import Wall
+from interlock.core.commands import QuotaLimit
+from interlock.core.cures import python_call
 from interlock.core.errors import InterlockError
+from interlock.core.handles import Handle
 from interlock.core.model import Item, ItemId, NewItem, Policy, Reason, RetryLane, Sender, SenderKind
 from interlock.core.plans.dependents import edge_state
 from interlock.core.plans.model import (
@@ -50,7 +52,7 @@ from interlock.core.plans.model import (
     plan_lane,
     plan_of_lane,
 )
-from interlock.core.prediction import NEWEST, End, Fate, Prediction
+from interlock.core.prediction import NEWEST, EndKind, PredictedState, Prediction
 from interlock.core.record import replace
 from interlock.core.states import TERMINAL, ItemStatus
 from interlock.core.timing import Timing
@@ -60,7 +62,8 @@ from interlock.store.port import ItemQuery
 from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from interlock.store.sqlite.store import SqliteStore
-from interlock.testing.clock import Clock
+from tests.clock import Clock
+from tests.cures import performed
 from tests.model.subjects import Subject, postgres_subject, sqlite_subject
 
 pytestmark = pytest.mark.slow
@@ -89,6 +92,7 @@ STEPS = {
     "message": 4,
     "cancel": 2,
     "retry": 2,
+    "cure": 4,
     "wall": 1,
     "ask": 1,
     "see_end": 1,
@@ -171,7 +175,7 @@ class Oracle:
     def message(self) -> None:
         """Somebody writes to an item, and its run may end without having read it."""
         live = self.live()
-        heard = [i for i in live if i.parked or i.stopped or i.state.run is not None]
+        heard = [i for i in live if i.parked or i.over_wake_limit or i.state.run is not None]
         if not live:
             return
         item = self.random.choice(heard if heard and self.random.random() < 0.8 else live)
@@ -179,7 +183,7 @@ class Oracle:
         said, why = self.predict(item.id)
         sender = Sender(kind, "zoe" if kind is SenderKind.AGENT else "")
         self.service.msg(item.id, "more", author="somebody", sender=sender)
-        fate = said.told.get(kind)
+        fate = said.after_message.get(kind)
         if fate is None or (item.state.run is not None and self.random.random() < 0.5):
             return
         if item.state.run is None:
@@ -190,7 +194,7 @@ class Oracle:
             self.met[f"{kind} and done"] += 1
             self.compare_fate(item, fate, ended[0].follow_up, why)
 
-    def compare_fate(self, item: Item, fate: Fate, follow_up: int | None, why: str) -> None:
+    def compare_fate(self, item: Item, fate: PredictedState, follow_up: int | None, why: str) -> None:
         """What a message was said to make of an item, of its lane and of what nobody has read."""
         after, made = self.store.item(item.id), self.store.item(ItemId(follow_up or 0))
         assert after is not None
@@ -198,8 +202,8 @@ class Oracle:
         assert (made is None) is (fate.follow_up is None), why
         if made is not None and fate.follow_up is not None:
             assert _shape(made) == _shape(fate.follow_up), why
-            told_so = "does not read waits for a person" in why
-            assert told_so or not made.stopped, why
+            told_so = "does not read wait for a person" in why
+            assert told_so or not made.over_wake_limit, why
         lane = item.spec.lock_lane
         if lane is not None and item.spec.plan is None:
             holder, said = self.store.owner(lane), fate.holder
@@ -213,7 +217,7 @@ class Oracle:
     def wall(self) -> None:
         running = [i for i in self.live() if i.status is ItemStatus.IN_PROGRESS]
         if running:
-            wall = Wall(for_s=30.0, why="quota", whole_agent=self.random.random() < 0.5)
+            wall = QuotaLimit(for_s=30.0, why="quota", whole_agent=self.random.random() < 0.5)
             run = self.handles[self.random.choice(running).id]
             self.service.release([Report(run=run, wall=wall)])
 
@@ -237,7 +241,7 @@ class Oracle:
             ((SenderKind.PERSON,), (SenderKind.SYSTEM, SenderKind.PERSON), (SenderKind.AGENT,))
         )
         new = NewItem(title="hold", type="hold", labels=("hold",), agent="new", max_attempts=1)
-        for end in (End.DONE, End.FAIL, End.RELEASE):
+        for end in (EndKind.DONE, EndKind.FAIL, EndKind.RELEASE):
             lane = f"deploy:{self.random.randrange(10**6)}"
             hold = ItemId(self.service.add([replace(new, lane=lane)])[0].arrival or 0)
             leases = self.service.next("new", item=hold, types=("hold",), labels=("hold",))
@@ -353,14 +357,14 @@ class Oracle:
         there = [i for i in live if i.status is not ItemStatus.WAITING]
         item = self.random.choice(there if there and self.random.random() < 0.8 else live)
         agents = self.random.sample(AGENTS, len(AGENTS))
-        wish: dict[str, Any] = {"types": ("hold",), "labels": ("hold",)} if item.held else {}
+        wish: dict[str, Any] = {"types": ("hold",), "labels": ("hold",)} if item.is_hold else {}
         hindered = self.service.hindered(item.id)
         told = self.predict(item.id)[1]
         assert bool(hindered) is ("is ready, but " in told or f"Item {item.id} waits: " in told)
         for agent in agents:
             said, why = self.predict(item.id)  # an agent that has asked is known from then on
             expected = said.takes(agent)
-            external = not item.held and self.random.random() < 0.2
+            external = not item.is_hold and self.random.random() < 0.2
             leases = self.service.next(agent, item=item.id, external=external, **wish)
             sure = item.status is not ItemStatus.DEFERRED or said.facts.ahead == 0
             if sure:
@@ -438,7 +442,7 @@ class Oracle:
 
     def claim_late(self, agent: str) -> None:
         """An agent asks by its number for an item that the sweep leaves where it is."""
-        told = [self.predict(i.id) for i in self.live() if not i.held]
+        told = [self.predict(i.id) for i in self.live() if not i.is_hold]
         still = [(said, why) for said, why in told if self.stands_still(said)]
         if not still:
             return
@@ -466,12 +470,12 @@ class Oracle:
             after = self.store.item(item.id)
             assert after is not None
             if said.overdue:
-                assert _shape(after) == _shape(said.fates[End.TIME].item), why
+                assert _shape(after) == _shape(said.after_end[EndKind.TIME].item), why
                 self.met[f"swept {item.status} to {after.status}"] += 1
             elif item.status is ItemStatus.DEFERRED and said.owner is not None and said.owner.overdue:
                 gets = "it gets the lane" in why
                 assert not gets or after.status is ItemStatus.PENDING, why
-                heir = said.owner.fates[End.TIME].holder
+                heir = said.owner.after_end[EndKind.TIME].holder
                 assert (_id(heir) == item.id) is (after.status is ItemStatus.PENDING), why
                 self.met[f"behind what is late {gets}"] += 1
             elif item.id in still:
@@ -481,24 +485,66 @@ class Oracle:
     def end(self) -> None:
         running = [i for i in self.live() if i.status is ItemStatus.IN_PROGRESS]
         if running:
-            self.end_run(self.random.choice(running), self.random.choice((End.DONE, End.FAIL, End.RELEASE)))
+            self.end_run(
+                self.random.choice(running), self.random.choice((EndKind.DONE, EndKind.FAIL, EndKind.RELEASE))
+            )
 
-    def end_run(self, item: Item, end: End) -> None:
+    def end_run(self, item: Item, end: EndKind) -> None:
         service = self.service
-        ways = {End.DONE: service.done, End.FAIL: service.fail, End.RELEASE: service.release}
-        seen = self.read_first(item) if end is End.DONE else 0
+        ways = {EndKind.DONE: service.done, EndKind.FAIL: service.fail, EndKind.RELEASE: service.release}
+        seen = self.read_first(item) if end is EndKind.DONE else 0
         with self.foretold(item, end):
             ways[end]([Report(run=self.handles[item.id], seen=seen)])
 
     def read_first(self, item: Item) -> int:
         """What a hold reads before it is done, as `hold.hold` does: all there is, if a person wrote any."""
-        if not item.held or item.state.cancel_into is not None:
+        if not item.is_hold or item.state.cancel_into is not None:
             return 0
         more = self.service.inbox(self.handles[item.id])
         if not any(m.sender == SenderKind.PERSON for m in more):
             return 0
         self.met["hold reads first"] += 1
         return more[-1].n
+
+    def cure(self) -> None:
+        """Somebody performs the first cure of an item, and it has the effect that it names."""
+        items = [i for i in self.live() if explain(self.service.predict(i.id)).cures]
+        if not items:
+            return
+        item = self.random.choice(items)
+        before = explain(self.service.predict(item.id))
+        cure = self.random.choice(before.cures)
+        predicted = self.service.predict(item.id)
+        # What is for anyone goes after what an agent has of its own, which "fresh" has not.
+        known = predicted.eligible.able if predicted.eligible is not None else ()
+        able = [agent for agent in ("fresh", *AGENTS, *known) if predicted.takes(agent)]
+        try:
+            performed(self.service, cure, agent=able[0] if able else "")
+        except InterlockError as error:
+            pytest.fail(f"{python_call(cure)}: {error}")
+        after = self.store.item(item.id)
+        assert after is not None
+        said = explain(self.service.predict(item.id))
+        told = f"{python_call(cure)} {cure.effect}: {before.sentence} {said.sentence}"
+        match cure.operation:
+            case "next":
+                assert after.state.run is not None, told
+                self.handles |= {after.id: self.handle_of(after)}
+            case "retry" | "msg":
+                assert not after.parked, told
+                assert not after.over_wake_limit, told
+            case "cancel":  # of itself, or of the edit that its plan waits for; a run has time to stop
+                target = self.store.item(ItemId(cure.arguments["item"]))
+                assert target is not None
+                assert target.terminal or target.state.cancel_into is not None, told
+            case _:
+                assert cure not in said.cures, told
+        self.met[f"cure {cure.operation}"] += 1
+
+    def handle_of(self, item: Item) -> str:
+        assert item.state.run is not None
+        assert item.state.run_bits is not None
+        return str(Handle(run=item.state.run, item=item.id, bits=item.state.run_bits))
 
     def retry(self) -> None:
         """An operator does what is said to bring an ended item back."""
@@ -508,20 +554,21 @@ class Oracle:
             return
         item = self.random.choice(ended)
         said, why = self.predict(item.id)
-        whole = why.partition("; ")[2]
-        ways = [int(n) for n in re.findall(r"`interlock retry (\d+)`", whole)]
+        cures = [each for each in explain(said).cures if each.operation == "retry"]
+        ways = [each.arguments["item"] for each in cures]
         if item.parked and not ways:
-            assert "is then replaced by the newer item" in why
+            assert "is then superseded by the newer item" in why
             return
-        assert (ways == [item.id] and "comes back when" not in whole) is (said.again is not None), why
+        assert (ways == [item.id]) is (said.again is not None), why
         if said.again is None:
-            self.retry_others(item, whole, ways, why)
+            self.retry_others(item, why.partition("; ")[2], ways, why)
             return
         self.service.retry(item.id)
         after = self.store.item(item.id)
         assert after is not None
         assert _shape(after) == _shape(said.again.item), why
-        assert ("only gives its messages" in why) is (after.status is ItemStatus.SUPERSEDED), why
+        gives = "gives its messages" in cures[0].effect
+        assert gives is (after.status is ItemStatus.SUPERSEDED), why
         self.met[f"retry to {after.status}"] += 1
 
     def retry_others(self, item: Item, whole: str, ways: list[int], why: str) -> None:
@@ -536,7 +583,8 @@ class Oracle:
             self.service.retry(way)
         found = self.store.item(ItemId(item.id))
         assert found is not None
-        back = bool(ways) and "comes back when" not in whole and "more retries" not in whole
+        more = re.search(r" and \d+ more |comes? back\.$", whole) or len(ways) == 3
+        back = bool(ways) and whole.startswith("it comes back when ") and not more
         assert found.terminal is not back, why
         self.met[f"retry of others, back: {back}"] += 1
 
@@ -553,24 +601,24 @@ class Oracle:
             self.clock.advance((at_us - self.clock.now_us) / 1_000_000)
             self.service.sweep()
             return
-        with self.foretold(found, End.TIME):
+        with self.foretold(found, EndKind.TIME):
             self.clock.advance((at_us - self.clock.now_us) / 1_000_000)
             self.service.sweep()
 
-    def foretold(self, item: Item, end: End) -> _Foretold:
+    def foretold(self, item: Item, end: EndKind) -> _Foretold:
         return _Foretold(self, item, end)
 
 
 class _Foretold:
     """Compares what an end was said to make of an item, its lane and the line with what it made of them."""
 
-    def __init__(self, oracle: Oracle, item: Item, end: End) -> None:
+    def __init__(self, oracle: Oracle, item: Item, end: EndKind) -> None:
         self.oracle, self.item, self.end = oracle, item, end
 
     def __enter__(self) -> None:
         oracle, lane = self.oracle, self.item.spec.lock_lane
         self.said, self.why = oracle.predict(self.item.id)
-        self.fate = self.said.fates.get(self.end)
+        self.fate = self.said.after_end.get(self.end)
         line = [i for i in oracle.live() if i.status is ItemStatus.DEFERRED and i.spec.lane == lane]
         told = [(i, *oracle.predict(i.id)) for i in line] if lane else []
         self.line = [(i, why) for i, p, why in told if p.owner and p.owner.item.id == self.item.id]
@@ -589,12 +637,12 @@ class _Foretold:
         holder = oracle.store.owner(lane)
         self.compare_holders(fate, holder)
         if item.status is ItemStatus.IN_PROGRESS and item.spec.type != EDIT_TYPE:
-            if self.end is End.TIME:
+            if self.end is EndKind.TIME:
                 self.read_own_sentence(after, holder)
             for waiting, why in self.line:
                 self.read_sentence_behind(waiting, why, holder)
 
-    def compare_holders(self, fate: Fate, holder: Item | None) -> None:
+    def compare_holders(self, fate: PredictedState, holder: Item | None) -> None:
         if fate.holder is None:
             # A task that was waiting for this one may have entered the free lane since.
             assert holder is None or self.item.spec.plan is not None, self.why
@@ -608,8 +656,8 @@ class _Foretold:
 
     def read_own_sentence(self, after: Item, holder: Item | None) -> None:
         why = self.why
-        assert ("it is offered again" in why) is (after.status is ItemStatus.PENDING), why
-        assert ("it has failed for good" in why) is (after.status is ItemStatus.FAILED), why
+        assert ("it is retried" in why) is (after.status is ItemStatus.PENDING), why
+        assert ("it fails, as" in why) is (after.status is ItemStatus.FAILED), why
         if ended := re.search(r"it is ended as (\w+)", why):
             assert ended[1] == after.status, why
         if self.item.spec.lane is not None:
@@ -619,11 +667,11 @@ class _Foretold:
 
     def read_sentence_behind(self, waiting: Item, why: str, holder: Item | None) -> None:
         """Who waits in the line was told when it moves, and when the owner stays."""
-        ways = {End.DONE: "is done", End.FAIL: "fails", End.RELEASE: "is released"}
+        ways = {EndKind.DONE: "is done", EndKind.FAIL: "fails", EndKind.RELEASE: "is released"}
         way = rf"when run \d+ ends|{ways.get(self.end, 'loses its lease|runs out of')}"
         (said,) = (clause for clause in why.split("; ")[1:] if re.search(way, clause))
         made = holder is not None and holder.follow_up and holder.id not in {i.id for i, _ in self.line}
-        assert ("keeps the lane" in said) is (_id(holder) == self.item.id), why
+        assert ("is retried first" in said) is (_id(holder) == self.item.id), why
         assert (" go first, as an item" in said) is (made and _id(holder) != self.item.id), why
         if said.startswith("it moves up") and "let through" not in said:
             assert _id(holder) == waiting.id, why
@@ -684,7 +732,7 @@ class _WaitingTask:
 
 
 def _promised(why: str, agent: str) -> bool:
-    takes = (f"; {agent}'s next claim takes it", f"; {agent}'s first `interlock next` takes it.")
+    takes = (f"; {agent}'s next claim takes it", f"; {agent}'s first claim takes it.")
     return any(text in why for text in takes)
 
 

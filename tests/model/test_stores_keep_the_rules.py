@@ -50,7 +50,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from interlock.store.sqlite.store import SqliteStore
-from interlock.testing.clock import Clock
+from tests.clock import Clock
 from tests.model.machine import StoresKeepTheRules
 from tests.model.subjects import Subject, postgres_subject, sqlite_subject
 

@@ -14,15 +14,15 @@ import pytest
 import yaml
 
 from interlock.cli.command import ENTRIES
+from interlock.core.counters import COUNTER, HISTOGRAM, KEPT, LEVELS
 from interlock.core.errors import EditRefused
-from interlock.core.metering import COUNTER, HISTOGRAM, KEPT, LEVELS
 from interlock.core.model import NewItem, Policy
 from interlock.core.plans.model import AddTask, EdgeSpec, Graph, TaskSpec
 from interlock.http.instruments import OWN
 from interlock.service.contract import LeaseView, Report, Service
-from interlock.service.metering import PREFIX
+from interlock.service.metrics import PREFIX
 from tests.faults.processes import wait_until
-from tests.http.asking import ask
+from tests.http.requests import ask
 from tests.http.serving import local_service
 from tests.http.up import Up
 from tests.monitoring.prometheus import DEPLOY, RULES, Prometheus, promtool

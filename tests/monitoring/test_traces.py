@@ -15,18 +15,18 @@ import pytest
 
 from interlock.core import tracing
 from interlock.core.model import NewItem, Policy
-from interlock.core.tracing import Context, read
+from interlock.core.tracing import TraceContext, read
 from interlock.service.contract import Report
-from interlock.service.following import MARK, Following
 from interlock.service.local import LocalService
 from interlock.service.spans import Span, Spans
+from interlock.service.trace_export import MARK, TraceExporter
 from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from tests.acceptance.command import Command
 from tests.faults.processes import wait_until
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.fixtures import github  # noqa: F401
-from tests.http.asking import ask
+from tests.http.requests import ask
 from tests.http.serving import Serving, local_service
 from tests.http.up import Up
 from tests.monitoring.collector import Collector
@@ -67,11 +67,11 @@ def environ_of(collector: Collector, **more: str) -> dict[str, str]:
 @pytest.fixture
 def following(
     service: LocalService, collector: Collector, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Following]:
+) -> Iterator[TraceExporter]:
     for name, value in environ_of(collector).items():
         monkeypatch.setenv(name, value)
     spans = Spans(os.environ)
-    found = Following(service.store, spans, os.environ)
+    found = TraceExporter(service.store, spans, os.environ)
     found.follow()
     yield found
     spans.close()
@@ -161,7 +161,7 @@ def test_a_server_without_the_extra_serves_and_says_why_there_are_no_traces(
 
 
 def test_an_item_has_its_arrival_claim_run_and_end_in_one_trace(
-    service: LocalService, following: Following, collector: Collector
+    service: LocalService, following: TraceExporter, collector: Collector
 ) -> None:
     (added,) = service.add([NewItem(title="work", lane="issue:acme/app#1", agent="coder", priority=5)])
     (lease,) = service.next("coder")
@@ -184,7 +184,7 @@ def test_an_item_has_its_arrival_claim_run_and_end_in_one_trace(
 
 
 def test_failures_are_errors_and_each_attempt_has_a_span(
-    service: LocalService, following: Following, collector: Collector
+    service: LocalService, following: TraceExporter, collector: Collector
 ) -> None:
     service.add([NewItem(title="work", max_attempts=2)])
     first = service.next("coder")[0]
@@ -199,7 +199,7 @@ def test_failures_are_errors_and_each_attempt_has_a_span(
 
 
 def test_an_arrival_that_is_absorbed_has_a_link_to_who_absorbed_it(
-    service: LocalService, following: Following, collector: Collector
+    service: LocalService, following: TraceExporter, collector: Collector
 ) -> None:
     lane: dict[str, Any] = {"lane": "issue:acme/app#1", "agent": "coder"}
     (first,) = service.add([NewItem(title="a", policy=Policy.COALESCE, message="a", **lane)])
@@ -213,7 +213,7 @@ def test_an_arrival_that_is_absorbed_has_a_link_to_who_absorbed_it(
 
 
 def test_who_is_not_sampled_is_not_sent(
-    service: LocalService, following: Following, collector: Collector
+    service: LocalService, following: TraceExporter, collector: Collector
 ) -> None:
     service.add([NewItem(title="work", payload=json.dumps({"traceparent": PARENT[:-1] + "0"}))])
     following.follow()
@@ -222,9 +222,9 @@ def test_who_is_not_sampled_is_not_sent(
 
 
 def test_spans_wait_for_a_collector_that_is_away_and_are_sent_once_it_is_back(
-    service: LocalService, following: Following, collector: Collector, monkeypatch: pytest.MonkeyPatch
+    service: LocalService, following: TraceExporter, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interlock.service.history.WAIT_S", 0.0)
+    monkeypatch.setattr("interlock.service.event_cursor.WAIT_S", 0.0)
     collector.refusing = True
     service.add([NewItem(title="work")])
     following.follow()
@@ -240,11 +240,11 @@ def test_spans_that_a_collector_refuses_for_good_are_left_out(
     service: LocalService, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
-    monkeypatch.setattr("interlock.service.history.WAIT_S", 0.0)
-    monkeypatch.setattr("interlock.service.following.TRIES_MAX", 3)
+    monkeypatch.setattr("interlock.service.event_cursor.WAIT_S", 0.0)
+    monkeypatch.setattr("interlock.service.trace_export.TRIES_MAX", 3)
     told: list[str] = []
     spans = Spans(os.environ)
-    following = Following(service.store, spans, os.environ, told.append)
+    following = TraceExporter(service.store, spans, os.environ, told.append)
     following.follow()
     service.add([NewItem(title="poison")])
     collector.refusing = True
@@ -258,14 +258,14 @@ def test_spans_that_a_collector_refuses_for_good_are_left_out(
     spans.close()
     assert [got.attributes["interlock.title"] for got in collector.spans] == ["work"]
     (sentence,) = told
-    assert sentence.endswith("5 times; they are left out.")
+    assert sentence.endswith("5 times; they were dropped.")
 
 
 def test_of_two_who_follow_one_tells(
-    service: LocalService, following: Following, collector: Collector
+    service: LocalService, following: TraceExporter, collector: Collector
 ) -> None:
     spans = Spans(os.environ)
-    other = Following(service.store, spans, os.environ)
+    other = TraceExporter(service.store, spans, os.environ)
     service.add([NewItem(title=f"{n}") for n in range(20)])
     following.follow()
     other.follow()
@@ -292,7 +292,7 @@ def test_spans_that_came_while_others_were_refused_push_out_those(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
     monkeypatch.setattr("interlock.service.spans.WAITING_MAX", 3)
     spans = Spans(os.environ)
-    made = [Span(f"s{n}", Context("a" * 32, f"{n + 1:016}"), "", n, n, {}) for n in range(5)]
+    made = [Span(f"s{n}", TraceContext("a" * 32, f"{n + 1:016}"), "", n, n, {}) for n in range(5)]
     for span in made[:3]:
         spans.record(span)
 

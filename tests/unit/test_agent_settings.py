@@ -24,11 +24,11 @@ def with_hook(command: str) -> bytes:
     [
         (b'{"env": {"A": "\\ud800"}}', "half of a surrogate pair"),
         (b'{"env": {"\\udfff": 1}}', "half of a surrogate pair"),
-        (b'{"timeout": 1e400}', "1e400 is not a number"),
-        (b'{"timeout": NaN}', "NaN is not a number"),
+        (b'{"timeout": 1e400}', "1e400 is not a finite number"),
+        (b'{"timeout": NaN}', "NaN is not a finite number"),
         (b'{"timeout": 0.12345678901234567890123}', "more digits"),
-        (b'{"hooks": {"Stop": []}, "hooks": {}}', "'hooks' is twice"),
-        (b'{"hooks": {"Stop": [], "Stop": []}}', "'Stop' is twice"),
+        (b'{"hooks": {"Stop": []}, "hooks": {}}', "'hooks' is duplicated"),
+        (b'{"hooks": {"Stop": [], "Stop": []}}', "'Stop' is duplicated"),
         (b"[" * 5_000, "nested"),
     ],
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from interlock.core.bootclock import TOLERANCE_US, Moment, Scale, Settled, reading, settled
+from interlock.core.bootclock import TOLERANCE_US, ClockAdjustment, Moment, Scale, adjustment, reading
 
 S = 1_000_000
 HOUR, YEAR = 3600 * S, 365 * 24 * 3600 * S
@@ -19,10 +19,10 @@ def at(since_boot_us: int, wall_us: int) -> Moment:
     return Moment(since_boot_us, wall_us)
 
 
-def settle(offsets: Mapping[str, int], scale: Scale, moment: Moment, last_us: int = T) -> Settled:
+def settle(offsets: Mapping[str, int], scale: Scale, moment: Moment, last_us: int = T) -> ClockAdjustment:
     """As a store does it: only if there is no reading; and then there is one."""
     assert reading(offsets, scale, moment) is None
-    found = settled(offsets, scale, moment, last_us)
+    found = adjustment(offsets, scale, moment, last_us)
     assert reading(found.offsets, scale, moment) == found.now_us == moment.wall_us
     return found
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from interlock.core.commands import Ended, Finish, Outcome
+from interlock.core.commands import Finish, FinishAnswer, Outcome
 from interlock.core.model import EventKind, ItemId, Policy, RetryLane, RunId
 from interlock.core.states import RunStatus
 from interlock.core.timing import Timing
@@ -324,7 +324,7 @@ class TestLateReports:
         world = World()
         answer = world.done(ItemId(404), run=RunId(7))
         assert answer.refusal is not None
-        assert answer.refusal.sentence.startswith("This store knows no run 7 with this handle;")
+        assert answer.refusal.sentence.startswith("There is no run 7 with this handle in this store;")
 
     def test_every_refusal_is_counted_with_what_was_wanted(self) -> None:
         world = World()
@@ -343,14 +343,14 @@ class TestLateReports:
         assert world.status(item) == "pending"
 
 
-def assert_refused(answer: Ended, *parts: str) -> None:
+def assert_refused(answer: FinishAnswer, *parts: str) -> None:
     assert answer.status is None
     assert answer.promoted == ()
     assert answer.refusal is not None
     assert answer.refusal.code == "lease_lost"
     for part in parts:
         assert part in answer.refusal.sentence
-    assert "interlock next" in answer.refusal.hint
+    assert answer.refusal.cures[0].operation == "next"
 
 
 class TestDeadlines:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from interlock.actions.expressions import (
+    KnownObject,
     MalformedExpression,
     Opaque,
-    Record,
     Undecided,
     parse,
     parse_condition,
@@ -110,7 +110,7 @@ def test_a_known_half_decides_without_the_unknown_one():
 
 
 def test_an_unknown_field_of_a_known_object_is_there():
-    issue = Record("issue 7", {"number": 7.0})
+    issue = KnownObject("issue 7", {"number": 7.0})
     assert parse("github.event.node_id")({"github": {"event": issue}}) == Opaque("issue 7.node_id")
     assert truth(issue)
 

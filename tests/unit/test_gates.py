@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interlock.core.commands import Edit, Question, SetGate
-from interlock.core.model import EventKind, Policy, Reason, Verdict
+from interlock.core.model import ArrivalDecision, EventKind, Policy, Reason
 from interlock.core.states import ItemStatus
 from tests.unit.world import LANE, SERIES, World
 
@@ -94,7 +94,7 @@ def test_a_newer_arrival_after_it_replaces_the_item(world: World) -> None:
     item = world.put_running(policy=Policy.SUPERSEDE)
     world.gate(is_open=False)
     newer = world.add(policy=Policy.SUPERSEDE)
-    assert (newer.verdict, newer.reason) == (Verdict.SUPERSEDING, Reason.SERIES_QUEUED)
+    assert (newer.verdict, newer.reason) == (ArrivalDecision.SUPERSEDING, Reason.SERIES_QUEUED)
     world.release(item)
     assert world.status(item) == "superseded"
     assert gated(world) == [newer.item]

@@ -16,6 +16,7 @@ from interlock.core.ledger import Snapshot
 from interlock.core.model import Item, ItemId, Policy, RetryLane, RunId, Spec, State
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.core.timing import Timing
+from interlock.service.view_builders import refusal_view
 
 HANDLE = "7.42.0123456789abcdef"
 NUMBERS = st.integers(1, 2**63 - 1)
@@ -143,7 +144,9 @@ def test_of_a_foreign_and_a_right_handle_in_one_batch_the_right_one_goes_through
 def test_a_refusal_becomes_the_exception_of_its_code() -> None:
     lost = Refusal(code="lease_lost", sentence="Run 7 ended.", hint="Stop.")
     late = Refusal(code="edit_cycle_expired", sentence="Too late.", hint="")
-    assert isinstance(lost.error(), LeaseLost)
-    assert isinstance(late.error(), CycleExpired)
+    for refusal, kind in ((lost, LeaseLost), (late, CycleExpired)):
+        shown = refusal_view(refusal)
+        assert (type(refusal.error()), type(shown.error())) == (kind, kind)
+        assert str(refusal.error()) == str(shown.error())
     assert str(lost.error()) == "Run 7 ended. Stop."
     assert lost.error().exit_code == 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interlock.core.model import ItemId, Policy, RetryLane
-from tests.unit.test_operating import put
+from tests.unit.test_operator_rules import put
 from tests.unit.world import LANE, World
 
 STATES = ["waiting", "deferred", "pending", "in_progress", "parked", "completed", "failed", "cancelled"]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from interlock.core.checking import check_report
 from interlock.core.errors import InvalidInput
 from interlock.core.jsontext import DEPTH_MAX, parse
 from interlock.core.names import check_payload
+from interlock.core.validation import check_report
 
 #: What the library takes, or fails on in its own way.
 NO_JSON = [
@@ -37,7 +37,7 @@ def test_what_cannot_be_written_again_is_refused_everywhere(text: str) -> None:
 
 
 def test_a_key_that_comes_twice_is_named() -> None:
-    with pytest.raises(ValueError, match="the key 'b' is there more than once"):
+    with pytest.raises(ValueError, match="the key 'b' is duplicated"):
         parse('{"a": [{"a": 1, "b": 1, "c": 1, "b": 1}]}')
     assert parse('{"a": {"a": 1}, "b": {"a": 1}}') == {"a": {"a": 1}, "b": {"a": 1}}
 

@@ -242,7 +242,7 @@ class TestTelling:
         world.done(item)
         answer = world.tell(item, "too late")
         assert not answer.changed
-        assert "has already ended as completed and reads no messages" in answer.refusal
+        assert "has already ended as completed and takes no messages" in answer.refusal
         assert world.texts(item) == []
 
     def test_a_message_for_an_absorbed_item_is_sent_on_to_its_absorber(self) -> None:

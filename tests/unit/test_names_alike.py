@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.core.model import HOLD, Policy, Reason, Verdict
+from interlock.core.model import HOLD, ArrivalDecision, Policy, Reason
 from tests.unit.world import World
 
 COALESCE = {"agent": "coder", "policy": Policy.COALESCE}
@@ -17,7 +17,11 @@ def test_a_comment_for_the_agent_that_runs_the_lane_goes_to_its_run(policy: Poli
     item = world.put("for whoever comes", agent=addressed, policy=policy)
     world.start(item, "coder")
     arrival = world.add("a comment", message="look", **COALESCE)
-    assert (arrival.verdict, arrival.reason, arrival.item) == (Verdict.COALESCED, Reason.SAME_NAME, item)
+    assert (arrival.verdict, arrival.reason, arrival.item) == (
+        ArrivalDecision.COALESCED,
+        Reason.SAME_NAME,
+        item,
+    )
     assert world.texts(item)[-1] == "look"
 
 
@@ -27,7 +31,7 @@ def test_who_ran_an_item_for_nobody_before_has_no_claim_to_its_name() -> None:
     world.start(item, "coder")
     world.release(item)
     arrival = world.add("a comment", **COALESCE)
-    assert (arrival.verdict, arrival.reason) == (Verdict.QUEUED, Reason.DEFERRED)
+    assert (arrival.verdict, arrival.reason) == (ArrivalDecision.QUEUED, Reason.DEFERRED)
 
 
 @pytest.mark.parametrize("policy", Policy)
@@ -45,7 +49,7 @@ def test_a_hold_absorbs_nothing_and_its_line_is_no_obstacle() -> None:
     world.put_running("held", agent="coder", type=HOLD, labels=(HOLD,))
     world.put("waits to hold", agent="coder", type=HOLD, labels=(HOLD,))
     first = world.add("a comment", **COALESCE)
-    assert (first.verdict, first.reason) == (Verdict.QUEUED, Reason.LANE_QUEUED)
+    assert (first.verdict, first.reason) == (ArrivalDecision.QUEUED, Reason.LANE_QUEUED)
     assert world.add("another", **COALESCE).item == first.item
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import pytest
 
 from interlock.core.commands import Arrival
-from interlock.core.model import ABSORBING, ItemId, Policy, RunId, Sender, SenderKind, Verdict
+from interlock.core.model import ABSORBING, ArrivalDecision, ItemId, Policy, RunId, Sender, SenderKind
 from tests.unit.world import LANE, World
 
 TABLE = """
@@ -48,10 +48,10 @@ def lane_that_is(how: str, *, named: bool, policy: Policy) -> tuple[World, ItemI
 
 
 def outcome(world: World, arrival: Arrival, owner: ItemId | None) -> str:
-    if arrival.verdict is Verdict.COALESCED and owner is not None and arrival.item == owner:
+    if arrival.verdict is ArrivalDecision.COALESCED and owner is not None and arrival.item == owner:
         assert world.texts(owner) == ["said"]
         return "message"
-    if (arrival.verdict, arrival.reason) == (Verdict.REJECTED, "own_message"):
+    if (arrival.verdict, arrival.reason) == (ArrivalDecision.REJECTED, "own_message"):
         assert arrival.item is not None
         assert (world.status(arrival.item), world.texts(arrival.item)) == ("cancelled", ["said"])
         return "kept"
@@ -85,8 +85,8 @@ def test_what_is_queued_or_refused_is_work(how: str, who: str, what: str, policy
     arrival = world.add("said", agent="" if who == "nobody" else who, policy=policy, sender=bob)
     assert outcome(world, arrival, item) == "work"
     taken = how.startswith("run by")
-    expected = {Policy.QUEUE: Verdict.QUEUED, Policy.REJECT: Verdict.REJECTED}[policy]
-    assert arrival.verdict is (expected if taken else Verdict.ADMITTED)
+    expected = {Policy.QUEUE: ArrivalDecision.QUEUED, Policy.REJECT: ArrivalDecision.REJECTED}[policy]
+    assert arrival.verdict is (expected if taken else ArrivalDecision.ADMITTED)
 
 
 @pytest.mark.parametrize("policy", sorted(ABSORBING))
@@ -107,7 +107,7 @@ def test_what_waits_is_told_and_not_replaced(policy: Policy) -> None:
     world, _, _ = lane_that_is("last run by bob", named=False, policy=policy)
     waiting = world.put("by a person", policy=policy)
     arrival = world.add("said", policy=policy, message="said", sender=Sender(SenderKind.AGENT, "bob"))
-    assert (arrival.verdict, arrival.item) == (Verdict.COALESCED, waiting)
+    assert (arrival.verdict, arrival.item) == (ArrivalDecision.COALESCED, waiting)
     assert (world.status(waiting), world.texts(waiting)) == ("pending", ["said"])
 
 
@@ -118,11 +118,11 @@ def test_whoever_ran_the_lane_before_the_last_one_is_somebody_else(policy: Polic
     world.start(later, "carol")
     world.done(later)
     bob = Sender(SenderKind.AGENT, "bob", run, LANE)
-    assert world.add("said", policy=policy, sender=bob).verdict is Verdict.ADMITTED
+    assert world.add("said", policy=policy, sender=bob).verdict is ArrivalDecision.ADMITTED
 
 
 @pytest.mark.parametrize("policy", sorted(ABSORBING))
 def test_what_a_run_adds_to_another_lane_is_work_whoever_ran_that(policy: Policy) -> None:
     world, _, _ = lane_that_is("last run by bob", named=False, policy=policy)
     elsewhere = Sender(SenderKind.AGENT, "bob", RunId(99), "issue:acme/app#43")
-    assert world.add("split off", policy=policy, sender=elsewhere).verdict is Verdict.ADMITTED
+    assert world.add("split off", policy=policy, sender=elsewhere).verdict is ArrivalDecision.ADMITTED

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from interlock.cli.page import Page, Table, Text
+from interlock.cli.page import PagePrinter, Table, Text
 
 STYLES = ("", "bold", "red", "bold bright_black", "green")
 WORDS = st.lists(
@@ -37,7 +37,7 @@ def printed(shown: Text | Table | str, width: int, *, styled: bool, by_rich: boo
         markup=False,
         emoji=False,
     )
-    console = drawing if by_rich else Page(out, width, styled=styled, rich=lambda: drawing)
+    console = drawing if by_rich else PagePrinter(out, width, styled=styled, rich=lambda: drawing)
     console.print(shown)
     return [line.rstrip(" ") for line in out.getvalue().split("\n")]
 
@@ -86,7 +86,7 @@ def test_styles_are_those_of_rich(style: str) -> None:
 
 def test_what_is_plain_needs_no_rich() -> None:
     out = io.StringIO()
-    page = Page(out, 20, styled=False, rich=never)
+    page = PagePrinter(out, 20, styled=False, rich=never)
     facts = Table()
     facts.add_row("  why", "a sentence that does not fit on one line")
     for shown in ("one two three four five six", Text("größte …", style="red"), facts):

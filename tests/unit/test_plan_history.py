@@ -13,8 +13,8 @@ from interlock.core.plans.model import (
     AddEdge,
     AddTask,
     EdgeSpec,
+    EditOperation,
     Graph,
-    Operation,
     RemoveEdge,
     RemoveTask,
     Revision,
@@ -110,6 +110,6 @@ ADDED = {"op": "add_edge", "from": "A", "to": "B", "source": 1, "target": 2}
     ],
 )
 def test_an_edit_conflicts_with_what_touches_the_same_place(
-    operation: Operation, theirs: dict[str, Any], said: str | None
+    operation: EditOperation, theirs: dict[str, Any], said: str | None
 ) -> None:
     assert conflicts([operation], [revision(theirs)]) == ([said] if said else [])

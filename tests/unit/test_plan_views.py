@@ -9,8 +9,8 @@ from interlock.core.plans.model import EdgeSpec, Graph, TaskSpec, When
 from interlock.orchestrator.events import PlanEvent, Watch
 from interlock.orchestrator.frontier import Frontier
 from interlock.plans.diff import differences
-from interlock.plans.picture import bare_picture, picture
-from interlock.service.planview import EdgeView, PlanView, RevisionView, TaskView
+from interlock.plans.render import bare_picture, picture
+from interlock.service.plan_view import EdgeView, PlanView, RevisionView, TaskView
 
 START = datetime(2027, 1, 31, 9, tzinfo=UTC)
 
@@ -52,6 +52,11 @@ def plan(*tasks: TaskView, edges: str = "", **more: object) -> PlanView:
         edit_deadline_s=600.0,
         paused=False,
         paused_reason=None,
+        task_count=len(tasks),
+        edge_count=len(edges.split()),
+        open_tasks=len(tasks),
+        completed=0,
+        failed=0,
         tasks=tasks,
         edges=tuple(
             EdgeView(source=pair[0], target=pair[1], when="success", on_cancel="block", state="open")

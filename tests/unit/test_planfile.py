@@ -156,15 +156,15 @@ class TestFormats:
         ("text", "said"),
         [
             ('{"name": "x",}', "is not valid JSON: Expecting property name"),
-            ('{"name": NaN}', "NaN is not a number that can be kept"),
-            ('{"name": 1e999}', "1e999 is not a number that can be kept"),
-            ("name: 1.0e+999", "1.0e+999 is not a number that can be kept"),
-            ("name = -inf", "-inf is not a number that can be kept"),
+            ('{"name": NaN}', "NaN is not a finite number"),
+            ('{"name": 1e999}', "1e999 is not a finite number"),
+            ("name: 1.0e+999", "1.0e+999 is not a finite number"),
+            ("name = -inf", "-inf is not a finite number"),
             ("name: [", "is not valid YAML"),
             ("name: x\n---\nname: y", "line 2: there is a second document"),
             ("name: *x", "line 1: there is no anchor 'x' before it"),
             ("name: !!python/name:os.system x", "has no meaning here"),
-            ("? [a]\n: b", "line 1: a key is not a text"),
+            ("? [a]\n: b", "line 1: a key is not a string"),
             ('name = "x"\nname = "y"', "is not valid TOML: Cannot overwrite a value"),
         ],
     )
@@ -232,12 +232,12 @@ class TestMistakes:
             "edges[2] (line 12)",
             "The plan has no name.",
         ]
-        assert "The key 'nmae' does not exist. Known are name, editor," in found[0]
+        assert "Unknown key 'nmae'. Use one of name, editor," in found[0]
         assert found[2].endswith("There is already a task a.")
         assert found[3].endswith("There is no 'key'.")
         assert found[4].endswith("The key 'key' comes twice.")
-        assert found[5].endswith("The priority 'high' is not a whole number. Use digits, as in 3.")
-        assert found[6].endswith("5 is not a text. Put it in quotes.")
+        assert found[5].endswith("`priority` 'high' is not a whole number. Use digits, as in 3.")
+        assert found[6].endswith("5 is not a string. Put it in quotes.")
         assert found[7].endswith("Task a cannot depend on itself.")
         assert found[9].endswith("The edge a → z names task z, which is not in the graph.")
 
@@ -246,7 +246,7 @@ class TestMistakes:
         assert found == (
             "tasks[0]: The key 'key' comes twice.",
             "tasks[1]: The task is not an object with keys and values.",
-            "edges: This is not a list.",
+            "edges: This is not a list. Write each edge as `- {from: build, to: test}`.",
         )
 
     def test_a_key_that_comes_twice_in_a_payload_is_a_mistake_however_deep(self) -> None:
@@ -258,7 +258,7 @@ class TestMistakes:
         found = mistakes('{"name": "x", "tasks": [{"key": "a", "payload": {"b": {"c": 1, "c": 1}}}]}')
         assert found == ("tasks[0]: The key 'c' comes twice in the payload.",)
         written = mistakes({"name": "x", "tasks": [{"key": "a", "payload": '{"c": 1, "c": 1}'}]})
-        assert "the key 'c' is there more than once" in written[0]
+        assert "the key 'c' is duplicated" in written[0]
 
     def test_tasks_that_wait_for_each_other_are_named_in_their_order(self) -> None:
         plan = {
@@ -271,12 +271,12 @@ class TestMistakes:
     def test_one_task_or_one_edge_too_many(self) -> None:
         tasks = [{"key": f"t{n}"} for n in range(10_001)]
         assert mistakes({"name": "x", "tasks": tasks}) == (
-            "The plan would have 10,001 tasks; at most 10,000 are allowed.",
+            "The plan would have 10,001 tasks. Use at most 10,000.",
         )
         assert len(plan_of({"name": "x", "tasks": tasks[1:]}).graph.tasks) == 10_000
         edges = [{"from": "t1", "to": "t2"}] * 100_001
         found = mistakes({"name": "x", "tasks": tasks[:5], "edges": edges})
-        assert found == ("The plan would have 100,001 edges; at most 100,000 are allowed.",)
+        assert found == ("The plan would have 100,001 edges. Use at most 100,000.",)
 
     def test_the_same_edge_twice(self) -> None:
         plan = {"name": "x", "tasks": [{"key": "a"}, {"key": "b"}], "edges": [{"from": "a", "to": "b"}] * 2}
@@ -305,9 +305,9 @@ class TestMistakes:
     def test_values_are_called_by_their_names_and_too_many_digits_are_a_range(self) -> None:
         task = "{key: a, lease_s: soon, timeout_s: later, priority: 99999999999999999999}"
         assert [text.split(": ")[1] for text in mistakes(f"{{name: x, tasks: [{task}]}}")] == [
-            "The lease 'soon' is not a span of time. Use seconds, or 90s, 5m, 2h, 1d.",
-            "The timeout 'later' is not a span of time. Use seconds, or 90s, 5m, 2h, 1d.",
-            "The priority is out of range. Use at most 18 digits.",
+            "`lease` 'soon' is not a duration. Use seconds, or 90s, 5m, 2h, 1d.",
+            "`timeout` 'later' is not a duration. Use seconds, or 90s, 5m, 2h, 1d.",
+            "`priority` is out of range. Use at most 18 digits.",
         ]
 
     def test_a_type_brings_its_defaults(self) -> None:
@@ -367,10 +367,10 @@ class TestEdits:
                 }
             )
         assert [text.split(". ")[0] for text in caught.value.reasons] == [
-            "operations[0]: The operation 'rename_task' does not exist",
+            "operations[0]: Unknown operation 'rename_task'",
             "operations[1]: The operation is not an object with keys and values.",
-            "operations[2]: The key 'why' does not exist",
-            "operations[3]: The lane of task a cannot change; remove the task and add another.",
+            "operations[2]: Unknown key 'why'",
+            "operations[3]: The lane of task a cannot change: remove the task and add another.",
             "operations[4]: Task a cannot depend on itself.",
             "operations[5]: There is no 'to'.",
         ]

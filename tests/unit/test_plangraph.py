@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import struct
+import subprocess
+import zlib
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -14,8 +21,8 @@ from hypothesis import strategies as st
 from interlock.core.plans.measures import measured
 from interlock.plans.drawing.layout import lay_out
 from interlock.plans.drawing.mermaid import mermaid
-from interlock.plans.drawing.picture import Link, Node, PlanPicture
-from interlock.plans.drawing.svg import svg
+from interlock.plans.drawing.picture import Node, PictureEdge, PlanPicture
+from interlock.plans.drawing.svg import page_svg, svg
 from interlock.plans.drawing.text import drawn
 
 STATUSES = ["", "waiting", "pending", "in_progress", "completed", "failed", "cancelled"]
@@ -32,7 +39,7 @@ def graphs(draw: st.DrawFn, tasks: int = 14) -> PlanPicture:
     return PlanPicture(
         nodes=tuple(Node(key=f"t{n}", status=draw(st.sampled_from(STATUSES))) for n in order),
         links=tuple(
-            Link(source=f"t{a}", target=f"t{b}", when=draw(st.sampled_from(WHENS))) for a, b in chosen
+            PictureEdge(source=f"t{a}", target=f"t{b}", when=draw(st.sampled_from(WHENS))) for a, b in chosen
         ),
     )
 
@@ -72,7 +79,7 @@ class TestLayout:
         links = [*pairwise(keys), *((keys[0], key) for key in keys[2:])]
         graph = PlanPicture(
             nodes=tuple(Node(key=key) for key in keys),
-            links=tuple(Link(source=a, target=b) for a, b in links),
+            links=tuple(PictureEdge(source=a, target=b) for a, b in links),
         )
         layout = lay_out(graph)
         assert layout.columns == 10_000
@@ -108,9 +115,9 @@ class TestText:
                 Node(key="mend", status="waiting"),
             ),
             links=(
-                Link(source="build", target="test"),
-                Link(source="test", target="ship"),
-                Link(source="test", target="mend", when="failure"),
+                PictureEdge(source="build", target="test"),
+                PictureEdge(source="test", target="ship"),
+                PictureEdge(source="test", target="mend", when="failure"),
             ),
         )
         assert drawn(graph).lines == (
@@ -161,7 +168,7 @@ class TestText:
         links = [(n // 3, n) for n in range(1, 200)]
         graph = PlanPicture(
             nodes=tuple(Node(key=f"t{n}") for n in range(200)),
-            links=tuple(Link(source=f"t{a}", target=f"t{b}") for a, b in links),
+            links=tuple(PictureEdge(source=f"t{a}", target=f"t{b}") for a, b in links),
         )
         drawing = drawn(graph)
         assert len(drawing.marks) == 200
@@ -195,9 +202,8 @@ class TestSvg:
         for group in root.iter("{http://www.w3.org/2000/svg}g"):
             if "il-task" in group.get("class", ""):
                 x, y = map(int, re.findall(r"-?\d+", group.get("transform", "")))
-                rect = group.find("{http://www.w3.org/2000/svg}rect")
-                assert rect is not None
-                boxes.append((x, y, x + int(rect.get("width", "")), y + int(rect.get("height", ""))))
+                width, height = _box_of(root, group)
+                boxes.append((x, y, x + width, y + height))
         assert len(boxes) == len(graph.nodes)
         for n, (left, top, right, bottom) in enumerate(boxes):
             assert left >= 0
@@ -214,17 +220,54 @@ class TestSvg:
     def test_a_status_has_a_word_and_a_shape_besides_its_colour(self) -> None:
         root = ElementTree.fromstring(svg(PlanPicture(nodes=(Node(key="a", status="failed"),))))
         texts = [t.text for t in root.iter("{http://www.w3.org/2000/svg}text")]
-        assert texts == ["a", "failed", "1 failed"]
-        assert root.find(".//{*}g[@class='il-sign']/{*}path") is not None
+        assert texts == ["failed", "a", "1 failed"]
+        assert root.find(".//{*}g[@class='il-failed']/{*}g/{*}g[@class='il-sign']/{*}path") is not None
 
-    def test_both_colour_schemes_and_nothing_from_elsewhere(self) -> None:
-        text = svg(_graph("a>b"))
-        light, _, dark = text.partition("@media (prefers-color-scheme:dark)")
-        coloured = re.compile(r"([^{}]+)\{[^}]*(?:fill|stroke):#")
-        assert set(coloured.findall(light)) >= {name.lstrip("{") for name in coloured.findall(dark)}
-        assert ".il-completed>rect" in dark
+    def test_colours_are_attributes_and_rules_only_adapt_them_to_a_dark_page(self) -> None:
+        text = svg(_every_kind())
+        (style,) = re.findall("<style>(.*)</style>", text)
+        assert style.startswith("@media (prefers-color-scheme:dark){")
         assert "var(" not in text, "librsvg knows no variables, and draws everything black"
         assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+        classes = set(re.findall(r'class="([^"]+)"', text.replace(style, "")))
+        ruled = set(re.findall(r"\.(il-[a-z_-]+)", style))
+        assert {name for each in classes for name in each.split()} - ruled <= {
+            "il-task",
+            "il-edge",
+            "il-head",
+        }
+
+    def test_a_page_gets_no_style_and_links_to_items(self) -> None:
+        root = ElementTree.fromstring(page_svg(_every_kind()))
+        assert root.find(".//{*}style") is None
+        assert not [each for each in root.iter() if "style" in each.attrib]
+        assert [each.get("href") for each in root.iter("{http://www.w3.org/2000/svg}a")] == ["/items/1?a&b"]
+        assert root.get("role") == "group", "with the role img, screen readers skip the links"
+
+    def test_what_changed_is_named_and_marked(self) -> None:
+        root = ElementTree.fromstring(svg(_every_kind()))
+        told = {each.text for each in root.iter("{http://www.w3.org/2000/svg}title")}
+        assert {"b: B, completed, added", "a → b, on failure, added"} <= told
+        texts = {each.text for each in root.iter("{http://www.w3.org/2000/svg}text")}
+        assert {"+", "\N{MINUS SIGN}", "~", "added", "removed", "changed", "critical path"} <= texts
+
+    def test_librsvg_draws_the_colours_of_a_light_page(self, tmp_path: Path) -> None:
+        """Programs other than browsers often draw with it. Without the rules, only attributes are left."""
+        rsvg = shutil.which("rsvg-convert")
+        if rsvg is None:
+            if os.environ.get("CI"):
+                pytest.fail("rsvg-convert is missing: install librsvg2-bin")
+            pytest.skip("rsvg-convert is not installed (Debian: librsvg2-bin)")
+        text = svg(_every_kind())
+        for name, drawn_text in (("with", text), ("without", re.sub("<style>.*</style>", "", text))):
+            (tmp_path / f"{name}.svg").write_text(drawn_text, encoding="utf-8")
+            made = tmp_path / f"{name}.png"
+            subprocess.run([rsvg, tmp_path / f"{name}.svg", "-o", made], check=True, timeout=60)
+            colours = _colours_of_png(made.read_bytes())
+            assert colours[b"\xff\xff\xff"] > sum(colours.values()) / 2, "most of a light page is white"
+            assert colours[b"\0\0\0"] == 0
+            for wanted in ("1a7f37", "d1242f", "f6f8fa", "9a6700", "8250df"):
+                assert colours[bytes.fromhex(wanted)] > 20, wanted
 
     def test_nothing_in_a_title_becomes_markup(self) -> None:
         root = ElementTree.fromstring(svg(PlanPicture(nodes=(Node(key="a", title=HOSTILE),), title=HOSTILE)))
@@ -293,8 +336,68 @@ def _graph(spec: str) -> PlanPicture:
     for part in spec.split():
         a, mark, b = re.split("([>~=])", part)
         keys |= {a: None, b: None}
-        links.append(Link(source=a, target=b, when={">": "success", "~": "failure", "=": "completion"}[mark]))
+        links.append(
+            PictureEdge(source=a, target=b, when={">": "success", "~": "failure", "=": "completion"}[mark])
+        )
     return PlanPicture(nodes=tuple(Node(key=key) for key in keys), links=tuple(links))
+
+
+def _every_kind() -> PlanPicture:
+    statuses = [*STATUSES, "held_back", "deferred"]
+    nodes = [Node(key=f"t{n}", title="Title", status=status) for n, status in enumerate(statuses)]
+    return PlanPicture(
+        nodes=(
+            Node(key="a", status="completed", href="/items/1?a&b", change="changed", critical=True),
+            Node(key="b", title="B", status="completed", change="added"),
+            Node(key="c", change="removed"),
+            *nodes,
+        ),
+        links=(
+            PictureEdge(source="a", target="b", when="failure", change="added"),
+            PictureEdge(source="a", target="c", change="removed"),
+            PictureEdge(source="a", target="t1", when="completion"),
+        ),
+        title="All",
+    )
+
+
+def _box_of(root: ElementTree.Element, task: ElementTree.Element) -> tuple[int, int]:
+    """The size of a task's box, which tasks of one status share."""
+    use = task.find("{*}use")
+    assert use is not None
+    rect = root.find(f".//{{*}}g[@id='{use.get('href', '')[1:]}']/{{*}}rect")
+    assert rect is not None
+    return int(rect.get("width", "")), int(rect.get("height", ""))
+
+
+def _colours_of_png(png: bytes) -> Counter[bytes]:
+    """How many pixels have each colour, in a PNG of 8 bits a channel."""
+    width, height, depth, kind = struct.unpack(">IIBB", png[16:26])
+    assert (depth, kind) in ((8, 2), (8, 6))
+    size = 3 if kind == 2 else 4
+    data, at = b"", 8
+    while at < len(png):
+        length = int.from_bytes(png[at : at + 4])
+        if png[at + 4 : at + 8] == b"IDAT":
+            data += png[at + 8 : at + 8 + length]
+        at += length + 12
+    raw, stride = zlib.decompress(data), size * width
+    found: Counter[bytes] = Counter()
+    above = bytearray(stride)
+    for y in range(height):
+        line = bytearray(raw[y * (stride + 1) + 1 : (y + 1) * (stride + 1)])
+        _unfilter(raw[y * (stride + 1)], line, above, size)
+        found.update(bytes(line[x : x + 3]) for x in range(0, stride, size))
+        above = line
+    return found
+
+
+def _unfilter(kind: int, line: bytearray, above: bytearray, size: int) -> None:
+    for n in range(len(line)):
+        left, up, corner = (line[n - size], above[n], above[n - size]) if n >= size else (0, above[n], 0)
+        guess = left + up - corner
+        nearest = min((left, up, corner), key=lambda value: abs(guess - value))
+        line[n] = (line[n] + (0, left, up, (left + up) // 2, nearest)[kind]) % 256
 
 
 UP, RIGHT, DOWN, LEFT = (0, -1), (1, 0), (0, 1), (-1, 0)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from interlock.cli.page import Text
-from interlock.cli.views import figures, fleet, history, items, live, plans, presence, words
+from interlock.cli.views import agents, figures, history, items, live, plans, words, workers
 from interlock.service.contract import AgentView, EndedRunView, EventView, GroupView, WorkerView
-from interlock.service.planview import PlanSummary
+from interlock.service.plan_view import PlanSummary
 
 ERROR = "Traceback (most recent call last):\n  File x\nValueError: the token was refused, its key is older\n"
 
@@ -130,10 +130,10 @@ def test_agents_fit_whatever_holds_them_back(width: int) -> None:
         agent("tester", paused=True, paused_reason=why, last_seen_at=now - timedelta(minutes=4.5)),
     ]
     console, out = printed(width)
-    fleet.agents(console, found)
+    agents.agents(console, found)
     lines = out.getvalue().splitlines()
     assert max(map(len, lines)) <= width
-    assert lines[0].split() == ["AGENT", "RUNS", "PENDING", "POOL", "TYPES", "LABELS", "ASKED"]
+    assert lines[0].split() == ["AGENT", "RUNS", "PENDING", "POOL", "TYPES", "LABELS", "LAST", "CLAIM"]
     said = " ".join(out.getvalue().split())
     assert all(word in said for word in ("reviewer-of-the-fro", "1 of 3", "issue_triage", "build_failure"))
     assert "1 min ago" in said, "the store knows the last claim to half a minute, and not better"
@@ -165,7 +165,7 @@ def test_no_table_loses_a_column_to_a_long_name(width: int) -> None:
     group = GroupView(**ones(GroupView.PARTS, 1) | group)
     shown: list[tuple[int, Callable[[Console], None]]] = [
         (9, lambda to: plans.listing(to, [plan], unfinished=True)),
-        (8, lambda to: presence.workers(to, [worker])),
+        (8, lambda to: workers.workers(to, [worker])),
         (7, lambda to: figures._groups(to, "agent", [group])),
     ]
     for headers, show in shown:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.core.serverclock import Reading, never_was, step_between
+from interlock.core.serverclock import ClockReading, never_was, step_between
 
 S = 1_000_000
 
 
-def reading(clock_s: float, sent_s: float, took_s: float = 0.01, offset_s: int = 0) -> Reading:
-    return Reading(round(clock_s * S), offset_s * S, round(sent_s * S), round((sent_s + took_s) * S))
+def reading(clock_s: float, sent_s: float, took_s: float = 0.01, offset_s: int = 0) -> ClockReading:
+    return ClockReading(round(clock_s * S), offset_s * S, round(sent_s * S), round((sent_s + took_s) * S))
 
 
 FIRST = reading(1_000_000, 50)
@@ -33,7 +33,7 @@ FIRST = reading(1_000_000, 50)
         (reading(1_086_530, 86_450), 130),
     ],
 )
-def test_what_is_a_step(second: Reading, step_s: int) -> None:
+def test_what_is_a_step(second: ClockReading, step_s: int) -> None:
     assert step_between(FIRST, second) / S == pytest.approx(step_s, abs=0.1)
 
 

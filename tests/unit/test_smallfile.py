@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from interlock.core.commands import Outcome
-from interlock.git.plumbing import Repository
+from interlock.git.plumbing import GitRepository
 from interlock.gitlanes.first_seen import FirstSeen
 from interlock.process.briefing import read_result
 from interlock.process.smallfile import read_bytes, read_json
@@ -182,7 +182,7 @@ def test_a_record_of_a_run_that_is_damaged_does_not_hide_the_others(tmp_path: Pa
     home = Home(tmp_path, "sqlite:///x")
     home.make()
     mine = Trace(**{**asdict(TRACE), "store": home.store})
-    RunFiles.make(home, mine).let_go()
+    RunFiles.make(home, mine).unlock()
     record = home.runs / "run-900" / "record.json"
     record.parent.mkdir()
     if text is None:
@@ -203,7 +203,7 @@ def test_a_first_seen_record_that_cannot_be_trusted_starts_over(tmp_path: Path, 
 
 
 def test_a_foreign_ref_does_not_hide_salvage(tmp_path: Path) -> None:
-    repository = Repository.make_bare(tmp_path / "bare")
+    repository = GitRepository.make_bare(tmp_path / "bare")
     for run, document in (
         (1, NESTED),
         (2, '{"run": Infinity}'),

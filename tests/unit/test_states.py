@@ -96,10 +96,10 @@ def test_an_illegal_move_raises_and_changes_nothing() -> None:
     with pytest.raises(IllegalTransition):
         ledger.change(ledger.items[item], status=ItemStatus.PENDING)
     with pytest.raises(IllegalTransition):
-        ledger.settle(ledger.items[item], State(status=ItemStatus.CANCELLED))
+        ledger.set_state(ledger.items[item], State(status=ItemStatus.CANCELLED))
 
     assert ledger.items == world.items
-    decision = ledger.decision()
+    decision = ledger.changes()
     assert not decision.settled
     assert not decision.raised
 

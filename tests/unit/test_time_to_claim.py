@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.core.checking import checked
 from interlock.core.errors import InvalidInput
 from interlock.core.model import EventKind, ItemId, NewItem, Policy, Reason, RetryLane
 from interlock.core.timing import to_us
+from interlock.core.validation import checked
 from tests.unit.world import World
 
 
@@ -129,7 +129,7 @@ def test_a_follow_up_of_such_an_item_is_one_too() -> None:
 
 def test_why_tells_when_it_ends() -> None:
     world = World()
-    assert "it ends in 30 s unless claimed" in world.why(world.put(claim_within_s=30))
+    assert "it ends in 30 s unless claimed" in world.why(world.put(claim_within_s=30)).sentence
 
 
 @pytest.mark.parametrize("span_s", [0, 0.5, -1, 31 * 24 * 3600.0])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from interlock.core.model import US_PER_S
 from interlock.core.names import PRIORITY_MAX, PRIORITY_MIN
-from interlock.core.timing import Timing, back_off_s, deadline_us, sort_key, to_us
+from interlock.core.timing import Timing, back_off_s, deadline_us, doubled_s, sort_key, to_us
 from tests.unit.world import START_US, World
 
 PRIORITIES = st.integers(PRIORITY_MIN, PRIORITY_MAX)
@@ -72,6 +72,9 @@ class TestBackOff:
 
     def test_a_great_many_attempts_overflow_nothing(self) -> None:
         assert back_off_s(Timing(back_off_max_s=3600), 10**9, 0.5) == 3600
+
+    def test_a_wait_is_doubled_up_to_its_limit_and_never_halved(self) -> None:
+        assert [doubled_s(5, n, 3_600) for n in (-1, 0, 1, 9, 10, 10**9)] == [5, 5, 10, 2_560, 3_600, 3_600]
 
 
 class TestDeadline:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interlock.core import tracing
-from interlock.core.tracing import Context, of_item, of_run, read, wanted, with_parent
+from interlock.core.tracing import TraceContext, of_item, of_run, read, wanted, with_parent
 
 #: The example of the W3C recommendation.
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -14,7 +14,7 @@ ON = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318"}
 
 def test_a_traceparent_is_read_and_written() -> None:
     found = read(PARENT)
-    assert found == Context("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", True)
+    assert found == TraceContext("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", True)
     assert found is not None
     assert found.text == PARENT
     assert read(PARENT[:-2] + "00") == found._replace(sampled=False)

@@ -6,19 +6,20 @@ from typing import Any
 
 import pytest
 
-from interlock.core.claiming import Agent
+from interlock.core.claims import Agent
+from interlock.core.cures import cure
 from interlock.core.model import ItemId, Policy, RetryLane
-from interlock.core.overtaking import Presence
+from interlock.core.overtaking import AgentPresence
 from interlock.core.states import ItemStatus
 from interlock.core.timing import ago, span, until
-from tests.unit.test_operating import put
+from tests.unit.test_operator_rules import put
 from tests.unit.test_overtaking import at
 from tests.unit.world import World
 
 
 def sentence(world: World, item: ItemId, **facts: object) -> str:
     """The sentence, checked to be one."""
-    text = world.why(item, **facts)
+    text = world.why(item, **facts).sentence
     assert text.startswith(f"Item {item} ")
     assert text.endswith(".")
     assert "\n" not in text
@@ -70,25 +71,25 @@ class TestPending:
         ("presence", "says"),
         [
             (
-                Presence(seen_us=at(-600)),
+                AgentPresence(seen_us=at(-600)),
                 "no worker of coder is alive: its last sign of life was 10 min ago.",
             ),
-            (Presence(seen_us=at(-600), worker_us=at(-300)), "its last sign of life was 5 min ago."),
-            (Presence(seen_us=at(-600), overtake_after_s=0), "its last sign of life was 10 min ago."),
-            (Presence(seen_us=at(-600), worker_us=at(-20)), "coder's next claim takes it."),
-            (Presence(seen_us=at(-600), running=True), "coder's next claim takes it."),
-            (Presence(seen_us=at(-30)), "coder's next claim takes it."),
-            (Presence(), "coder's next claim takes it."),
+            (AgentPresence(seen_us=at(-600), worker_us=at(-300)), "its last sign of life was 5 min ago."),
+            (AgentPresence(seen_us=at(-600), overtake_after_s=0), "its last sign of life was 10 min ago."),
+            (AgentPresence(seen_us=at(-600), worker_us=at(-20)), "coder's next claim takes it."),
+            (AgentPresence(seen_us=at(-600), running=True), "coder's next claim takes it."),
+            (AgentPresence(seen_us=at(-30)), "coder's next claim takes it."),
+            (AgentPresence(), "coder's next claim takes it."),
         ],
         ids=["silent", "killed", "never overtaken", "alive", "at work", "by hand", "new"],
     )
-    def test_nobody_claims_for_its_agent(self, presence: Presence, says: str) -> None:
+    def test_nobody_claims_for_its_agent(self, presence: AgentPresence, says: str) -> None:
         """It said that the agent's next claim takes it, and nothing claimed for the agent."""
         world = World()
         facts = {"agents": {"coder": Agent(key="coder", name="Coder")}, "presence": {"coder": presence}}
         item = world.put("work", agent="coder")
         assert sentence(world, item, **facts).endswith(says)
-        if presence == Presence():
+        if presence == AgentPresence():
             world.pass_s(61)
             text = sentence(world, item, **facts)
             assert text.endswith("takes it, but coder has never asked for work and no worker of it is alive.")
@@ -97,12 +98,12 @@ class TestPending:
         world = World()
         text = sentence(world, world.put("work", project="acme"), paused_projects={"acme": "release day"})
         assert "project acme is paused (release day)" in text
-        assert "interlock resume project acme" in text
+        assert text.endswith("it can start when project acme is resumed.")
 
     def test_it_keeps_its_lane_through_a_back_off(self) -> None:
         world = World()
         item = put(world, "parked", retry_lane=RetryLane.KEEP)
-        assert "keeps its lane and is in back-off after a failed attempt" in sentence(world, item)
+        assert "is in back-off after a failed attempt and keeps its lane" in sentence(world, item)
         assert "in 10 s" in sentence(world, item)
 
 
@@ -113,15 +114,14 @@ class TestInProgress:
         world.start(item, "coder")
         world.pass_s(20)
         text = sentence(world, item)
-        assert "has been worked on by coder (run 1) for 20 s" in text
-        assert (
-            "its lease ends in 40 s unless renewed, and then it is offered again and keeps its lane" in text
-        )
+        assert "has been running for 20 s (run 1 of coder)" in text
+        then = "and then it is retried (attempt 2 of 3) and keeps its lane"
+        assert f"its lease ends in 40 s unless renewed, {then}" in text
 
     def test_a_timeout_that_comes_before_the_end_of_the_lease_is_told(self) -> None:
         world = World()
         item = world.put_running("work", timeout_s=30)
-        assert "its time is up in 30 s, and then it is offered again" in sentence(world, item)
+        assert "its time is up in 30 s, and then it is retried (attempt 2 of 3)" in sentence(world, item)
 
     def test_it_says_that_it_was_asked_to_stop_and_what_becomes_of_it(self) -> None:
         world = World()
@@ -141,7 +141,7 @@ class TestDeferred:
         assert "next in line on lane issue:acme/app#42" in text
         assert "held by run 1 of planner (item 1)" in text
         assert "it moves up when run 1 is done or fails" in text
-        assert "if it is released without a wall or loses its lease, item 1 keeps the lane" in text
+        assert "if run 1 is released or loses its lease, item 1 is retried first" in text
 
     def test_it_says_that_the_holder_was_asked_to_stop(self) -> None:
         world = World()
@@ -161,7 +161,7 @@ class TestDeferred:
         world = World()
         owner, item = world.put("owner"), world.put("work")
         del world.items[owner]
-        assert "lost its owner; the next sweep promotes the first in line" in sentence(world, item)
+        assert "has no owner; the next sweep promotes the first in line" in sentence(world, item)
 
 
 class TestHold:
@@ -170,23 +170,19 @@ class TestHold:
         hold: dict[str, Any] = {"type": "hold", "labels": ("hold",), "agent": "ann"}
         hold |= {"max_attempts": 1, "claim_within_s": 120}
         item = world.put("hold: true", **hold)
-        assert "is the turn of an `interlock hold` of ann; that hold takes it; it ends in 2 min" in sentence(
-            world, item
-        )
+        assert "is the turn of a hold of ann; that hold takes it; it ends in 2 min" in sentence(world, item)
         world.start(item)
         world.tell(item, "too late")
         world.fail(item)
         follow_up = max(world.items)
-        assert "the next `interlock hold` on its lane takes it; it ends in 2 min" in sentence(
-            world, follow_up
-        )
+        assert "the next hold on its lane takes it; it ends in 2 min" in sentence(world, follow_up)
 
     def test_a_hold_whose_agent_may_not_start_says_so(self) -> None:
         world = World()
         item = world.put("hold: true", type="hold", labels=("hold",), agent="ann", claim_within_s=120)
         full = Agent(key="ann", name="ann", max_concurrency=1, running=1)
         text = sentence(world, item, agents={"ann": full})
-        assert "is ready, but ann has 1 of 1 runs; ann may claim it when one ends" in text
+        assert "is ready, but ann has 1 of 1 runs; it can start when one of ann's runs ends" in text
         other = Agent(key="ann", name="ann", types=("fix", "review"))
         assert "is ready, but ann takes only fix, review and no hold;" in sentence(
             world, item, agents={"ann": other}
@@ -197,9 +193,9 @@ class TestWaiting:
     def test_a_schedule_and_a_back_off_are_told_apart(self) -> None:
         world = World()
         later = world.put("later", run_at_us=world.now_us + 7_200_000_000)
-        assert "is scheduled; it comes back in 2 h" in sentence(world, later)
+        assert "is scheduled; it is due in 2 h" in sentence(world, later)
         parked = put(world, "parked")
-        assert "in back-off after a failed attempt; it comes back in 10 s" in sentence(world, parked)
+        assert "in back-off after a failed attempt; it is retried in 10 s" in sentence(world, parked)
 
     def test_an_item_that_was_only_given_back_has_not_failed(self) -> None:
         world = World()
@@ -216,9 +212,10 @@ class TestEnded:
         item = world.put_running("work", max_attempts=1)
         world.fail(item)
         world.pass_s(300)
-        text = sentence(world, item)
-        assert "failed for good 5 min ago after 1 attempt (attempts_exhausted)" in text
-        assert f"`interlock retry {item}`" in text
+        said = world.why(item)
+        tried = "failed 5 min ago after 1 attempt (attempts_exhausted)"
+        assert said.sentence == f"Item {item} {tried} and stays failed."
+        assert said.cures == (cure("retry", "gives it another attempt", item=item),)
 
     def test_a_cancelled_item_says_why(self) -> None:
         world = World()
@@ -228,15 +225,15 @@ class TestEnded:
 
     def test_an_absorbed_item_names_who_carries_it_on(self) -> None:
         world = World()
-        assert "replaced by the newer item 2" in sentence(world, put(world, "superseded"))
+        assert "superseded by the newer item 2" in sentence(world, put(world, "superseded"))
         world = World()
-        assert "became a message of item 1 of the same agent;" in sentence(world, put(world, "coalesced"))
+        assert "was coalesced into item 1 of the same agent;" in sentence(world, put(world, "coalesced"))
 
     def test_an_absorbed_item_for_anyone_has_no_agent(self) -> None:
         world = World()
         world.put("work", policy=Policy.COALESCE)
         item = world.put("more", policy=Policy.COALESCE)
-        assert "became a message of item 1;" in sentence(world, item)
+        assert "was coalesced into item 1;" in sentence(world, item)
 
 
 @pytest.mark.parametrize(

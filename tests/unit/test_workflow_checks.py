@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.actions.checks import check
 from interlock.actions.findings import Mistake, WorkflowFinding
+from interlock.actions.lint import check
 
 NUMBER = "github.event.issue.number || github.event.pull_request.number"
 NO_BOT = "github.event.sender.type != 'Bot'"
@@ -791,8 +791,8 @@ def test_the_key_on_is_not_read_as_true(on):
         ("a: 1\n---\nb: 2", 2, "document"),
         ("", 1, "no keys"),
         ("- a", 1, "no keys"),
-        ("name: x", 1, "no workflow"),
-        ("on: push\njobs: []", 1, "no workflow"),
+        ("name: x", 1, "not a workflow"),
+        ("on: push\njobs: []", 1, "not a workflow"),
         ("[" * 5000, 1, "YAML"),
         ("a: \x01", 1, "YAML"),
     ],

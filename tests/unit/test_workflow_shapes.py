@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.actions.checks import check
 from interlock.actions.expressions import MalformedExpression, Undecided, parse
 from interlock.actions.findings import Mistake
+from interlock.actions.lint import check
 from interlock.actions.shellscript import commands
 
 #: An action that answers whoever mentions it, as its makers' example has it.

@@ -15,25 +15,26 @@ from interlock.core.commands import (
     Arrive,
     Cancel,
     Command,
-    Ended,
+    CommandAnswer,
     Expire,
     Finish,
+    FinishAnswer,
     GateSet,
-    Moved,
     Outcome,
     Overtake,
     Repair,
     Retry,
+    SendMessage,
     SetGate,
     TakeBack,
-    Tell,
 )
 from interlock.core.decide import decide
-from interlock.core.ledger import Decision, Snapshot
+from interlock.core.ledger import LedgerChanges, Snapshot
 from interlock.core.model import (
     A_PERSON,
     UNPOSITIONED,
     US_PER_S,
+    CheckedItem,
     Event,
     EventKind,
     Gate,
@@ -41,7 +42,6 @@ from interlock.core.model import (
     ItemId,
     Mode,
     ModeRule,
-    NewItem,
     NewMessage,
     RunId,
     RunRecord,
@@ -49,11 +49,11 @@ from interlock.core.model import (
     Streak,
     Unread,
 )
-from interlock.core.overtaking import Presence
+from interlock.core.overtaking import AgentPresence
 from interlock.core.prediction import Facts, predict
 from interlock.core.states import ItemStatus
 from interlock.core.timing import Timing, deadline_us, to_us
-from interlock.core.why import explain
+from interlock.core.why import Explanation, explain
 
 LANE, SERIES = "issue:acme/app#42", "series:acme/app/RFC-093"
 START_US = 1_800_000_000 * US_PER_S
@@ -77,7 +77,7 @@ class World:
         self.last_agents: dict[str, str] = {}
         self.gates: dict[str, Gate] = {}
         #: The signs of life of agents.
-        self.presence: dict[str, Presence] = {}
+        self.presence: dict[str, AgentPresence] = {}
         #: Another lane of the series that is open or worked on.
         self.busy_gate: str | None = None
         self._last_id = 0
@@ -91,7 +91,7 @@ class World:
         """An arrival with the next id and ticket, not decided yet."""
         self._last_id += 1
         self._last_ticket += 1
-        new = NewItem(title=title, lane=lane, **fields)
+        new = CheckedItem(title=title, lane=lane, **fields)
         return Arrive(item=new, id=ItemId(self._last_id), ticket=self._last_ticket)
 
     def add(self, title: str = "work", *, lane: str | None = LANE, **fields: Any) -> Arrival:
@@ -138,48 +138,50 @@ class World:
         self.start(item, fields.get("agent", "").strip().lower() or "anyone")
         return item
 
-    def finish(self, item: ItemId, outcome: Outcome, *, run: RunId | None = None, **fields: Any) -> Ended:
+    def finish(
+        self, item: ItemId, outcome: Outcome, *, run: RunId | None = None, **fields: Any
+    ) -> FinishAnswer:
         current = run or self.run_of(item)
-        answer: Ended = self.decide(Finish(run=current, item=item, outcome=outcome, **fields))[0]
+        answer: FinishAnswer = self.decide(Finish(run=current, item=item, outcome=outcome, **fields))[0]
         return answer
 
-    def done(self, item: ItemId, **fields: Any) -> Ended:
+    def done(self, item: ItemId, **fields: Any) -> FinishAnswer:
         return self.finish(item, Outcome.DONE, **fields)
 
-    def fail(self, item: ItemId, **fields: Any) -> Ended:
+    def fail(self, item: ItemId, **fields: Any) -> FinishAnswer:
         return self.finish(item, Outcome.FAIL, **fields)
 
-    def release(self, item: ItemId, **fields: Any) -> Ended:
+    def release(self, item: ItemId, **fields: Any) -> FinishAnswer:
         return self.finish(item, Outcome.RELEASE, **fields)
 
-    def expire(self, item: ItemId) -> Moved:
+    def expire(self, item: ItemId) -> CommandAnswer:
         return self._moved(Expire(item=item))
 
-    def cancel(self, item: ItemId, why: str = "not needed", **fields: Any) -> Moved:
+    def cancel(self, item: ItemId, why: str = "not needed", **fields: Any) -> CommandAnswer:
         return self._moved(Cancel(item=item, why=why, **fields))
 
-    def take_back(self, item: ItemId, why: str = "stuck", *, by: str | None = None) -> Moved:
+    def take_back(self, item: ItemId, why: str = "stuck", *, by: str | None = None) -> CommandAnswer:
         return self._moved(TakeBack(item=item, why=why, by=by))
 
-    def retry(self, item: ItemId, why: str = "", *, by: str | None = None) -> Moved:
+    def retry(self, item: ItemId, why: str = "", *, by: str | None = None) -> CommandAnswer:
         return self._moved(Retry(item=item, why=why, by=by))
 
-    def tell(self, item: ItemId, text: str, *, sender: Sender = A_PERSON) -> Moved:
+    def tell(self, item: ItemId, text: str, *, sender: Sender = A_PERSON) -> CommandAnswer:
         return self._moved(self.telling(item, text, sender=sender))
 
-    def telling(self, item: ItemId, text: str, *, sender: Sender = A_PERSON) -> Tell:
+    def telling(self, item: ItemId, text: str, *, sender: Sender = A_PERSON) -> SendMessage:
         """A message with the next ticket, not decided yet."""
         self._last_ticket += 1
-        return Tell(item=item, ticket=self._last_ticket, text=text, sender=sender)
+        return SendMessage(item=item, ticket=self._last_ticket, text=text, sender=sender)
 
-    def repair(self, lane: str = LANE) -> Moved:
+    def repair(self, lane: str = LANE) -> CommandAnswer:
         return self._moved(Repair(lane=lane))
 
-    def overtake(self, item: ItemId, owner: ItemId) -> Moved:
+    def overtake(self, item: ItemId, owner: ItemId) -> CommandAnswer:
         return self._moved(Overtake(item=item, owner=owner))
 
-    def _moved(self, command: Command) -> Moved:
-        answer: Moved = self.decide(command)[0]
+    def _moved(self, command: Command) -> CommandAnswer:
+        answer: CommandAnswer = self.decide(command)[0]
         return answer
 
     def gate(self, *, is_open: bool, exempt: tuple[str, ...] = (), run: RunId | None = None) -> GateSet:
@@ -234,10 +236,10 @@ class World:
         """The item that a rule made last: a follow-up."""
         return self.items[max(self.items)]
 
-    def why(self, item: ItemId, **facts: Any) -> str:
+    def why(self, item: ItemId, **facts: Any) -> Explanation:
         """What is said about an item, with what else there is to know."""
         known = Facts(now_us=self.now_us, snapshot=self._snapshot(()), timing=self.timing, **facts)
-        return explain(predict(self.items[item], known)).sentence
+        return explain(predict(self.items[item], known))
 
     # -- load, decide, write ----------------------------------------------------------------------
 
@@ -282,7 +284,7 @@ class World:
             modes=self.modes,
         )
 
-    def _write(self, decision: Decision, commands: Sequence[Command]) -> None:
+    def _write(self, decision: LedgerChanges, commands: Sequence[Command]) -> None:
         for command in commands:
             if isinstance(command, Arrive) and command.item.dedupe_key is not None:
                 self.keys.setdefault((command.item.project, command.item.dedupe_key), command.id)

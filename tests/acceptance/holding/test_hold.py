@@ -161,7 +161,7 @@ def test_its_command_cannot_ask_and_a_failure_is_no_dead_letter(each_il: Command
     """Nobody would get the answer, and nobody could retry it."""
     ask = f'{sys.executable} -m interlock ask "Which branch?"'
     answer = each_il("hold", LANE, "--", "sh", "-c", ask)
-    assert (answer.code, "A hold cannot wait for a person" in answer.err) == (2, True)
+    assert (answer.code, "A hold cannot ask a person" in answer.err) == (2, True)
     assert each_il.ok("lanes")["lanes"] == []
     assert each_il.ok("ls", "--dead")["items"] == []
     (item,) = items(each_il)

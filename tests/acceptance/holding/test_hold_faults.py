@@ -9,7 +9,6 @@ from pathlib import Path
 import apsw
 import pytest
 
-from interlock.testing.postgres import PostgresServer
 from tests.acceptance.command import Command
 from tests.acceptance.holding.holders import (
     LANE,
@@ -25,6 +24,7 @@ from tests.acceptance.holding.holders import (
     pid_in,
     until,
 )
+from tests.postgres_server import PostgresServer
 
 #: A command that ends only if somebody ends it. When that happens: tests/unit/test_ladder.py.
 AT_WORK = ("--", "sh", "-c", "echo $$ > pid; sleep 600 & wait")
@@ -62,7 +62,7 @@ def test_a_waiter_that_is_killed_does_not_keep_the_lane_shut(each_il: Command, s
 def test_a_holder_that_stood_still_past_its_lease_finds_its_command_dead(
     each_il: Command, start: Start, whom: str
 ):
-    """Taken out: `trust_until_s` in `_run_for` and `trust` in `LiveRun`; then the command outlives it."""
+    """Taken out: `run_until_s` in `_run_for` and `extend` in `LiveRun`; then the command outlives it."""
     il = each_il
     deaf = ("sh", "-c", "trap '' INT TERM; echo $$ > pid; while :; do sleep 0.1; done")
     process, pid = begun(lambda: start(il, "--lease", 2, "--", *deaf), il.directory / "pid")

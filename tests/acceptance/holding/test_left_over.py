@@ -70,7 +70,7 @@ def test_skip_takes_over_the_follow_up_of_a_dead_holder_and_one_run_works_on_bot
 
 
 def test_a_waiter_takes_over_the_follow_up_before_it_and_adds_its_own_message(il: Command, start: Start):
-    """Taken out: `_take_over` in `_come_to_turn`; then the waiter outlasts what was left, which is lost."""
+    """Taken out: `_take_over` in `_claim_own_item`; then the waiter outlasts what was left, which is lost."""
     a_holder_dies(il, start, agent="ann", told="one")
     # With a short lease it looks often at what stands before it, on git too.
     waiter = start(il, "--agent", "bob", "--lease", 4, "--message", "mine", "--", "sh", "-c", LOG)

@@ -17,16 +17,16 @@ import pytest
 
 from interlock.core import names
 from interlock.core.decide import decide
-from interlock.core.ledger import Decision
+from interlock.core.ledger import LedgerChanges
 from interlock.core.model import Event, NewItem
 from interlock.core.states import ItemStatus
 from interlock.gitlanes.first_seen import FirstSeen
 from interlock.gitlanes.lane import Lane
 from interlock.gitlanes.service import GitLanes
-from interlock.service.answers import run_view
 from interlock.service.contract import AddView, ChangeView, GateView, ItemFilter, LeaseView, RunView, ShowView
-from interlock.service.itemview import ItemView
-from interlock.testing.clock import Clock
+from interlock.service.item_view import ItemView
+from interlock.service.view_builders import run_view
+from tests.clock import Clock
 from tests.conformance.scene import Scene
 from tests.git_fixtures import git_identity, make_bare
 
@@ -149,7 +149,7 @@ def scene(clock: Clock, open_service: OpenClone, monkeypatch: pytest.MonkeyPatch
     lanes = open_service()
     scene = GitScene(lanes, clock)
 
-    def overheard(*args: Any) -> Decision:
+    def overheard(*args: Any) -> LedgerChanges:
         decision = decide(*args)
         # A handover may be decided twice: on what was known, then on what is there.
         scene.told += [event for event in decision.events if event not in scene.told]

@@ -65,7 +65,7 @@ def test_it_is_said_everywhere_that_a_run_is_external(scene: GitScene) -> None:
     held = scene.service.lanes()[0].holder
     assert (held.external, held.expires_at, held.run) == (True, None, lease.fence)
     assert [i.id for i in scene.service.external()] == [lease.item.id]
-    assert "no deadline ends it" in scene.service.why(lease.item.id).why
+    assert "without a deadline" in scene.service.why(lease.item.id).why
     behind = scene.service.why(scene.put(lane=LANE)).why
     assert f"held by external run {lease.fence} of copilot" in behind
     assert "which no deadline ends" in behind

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from interlock.github.client import GitHub
-from interlock.github.reading import Reader
+from interlock.github.lookup import Reader
 from interlock.github.remarks import Remark
-from interlock.github.tokens import AppToken, PlainToken, Token
+from interlock.github.tokens import AppToken, GitHubToken, PlainToken
 
 
 def remark(author: str, *, bot: bool) -> Remark:
     return Remark(kind="issue_comment", id=1, number=1, author=author, bot=bot, text="hello", url="")
 
 
-def own(token: Token, author: str, *, bot: bool = True, app: dict[str, Any] | None = None) -> set[str]:
+def own(token: GitHubToken, author: str, *, bot: bool = True, app: dict[str, Any] | None = None) -> set[str]:
     with GitHub(token) as github:
         return set(Reader(github).own(remark(author, bot=bot), {"performed_via_github_app": app}))
 

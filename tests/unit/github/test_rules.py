@@ -7,7 +7,7 @@ import pytest
 from interlock.core.errors import InvalidInput
 from interlock.core.model import Policy
 from interlock.github.rulefile import parse
-from interlock.github.rules import DEFAULTS, Does, unreachable
+from interlock.github.rules import DEFAULTS, RuleAction, unreachable
 
 WHOLE = """
 anyone_wakes = true
@@ -45,7 +45,7 @@ def test_a_file_says_everything_a_rule_can() -> None:
     assert (first.authors, first.paths, first.draft) == (("dependabot*",), ("docs/**", "*.md"), False)
     assert (first.priority, first.lane, first.agent) == (3, "docs:{repository}", "critic")
     assert (first.policy, first.timeout_s) == (Policy.LATEST, 1800.0)
-    assert second.does is Does.IGNORE
+    assert second.does is RuleAction.IGNORE
     assert rules.rules[2:] == DEFAULTS
     assert rules.agents == {"coder-bot[bot]": "coder"}
     assert (rules.priorities["bug"], rules.priorities["security"]) == (7, 9)
@@ -61,21 +61,21 @@ def test_an_event_without_an_action_means_all_of_them() -> None:
     ("text", "sentence"),
     [
         ("x", "is not valid TOML"),
-        ("colour = 1", "has a field 'colour'"),
+        ("colour = 1", "has the unknown field 'colour'"),
         ("rule = 1", "is not a list of tables"),
         ("[[rule]]\ntype = 'x'", "Rule 1 of .github/interlock.toml has no event"),
-        ("[[rule]]\nevent = 'issues.opend'\ntype = 'x'", "the event 'issues.opend', which makes no work"),
+        ("[[rule]]\nevent = 'issues.opend'\ntype = 'x'", "the event 'issues.opend', which creates no work"),
         ("[[rule]]\nevent = 'issues.opened'", "has no type"),
         ("[[rule]]\nevent = 'issues.opened'\ntype = 'a b'", "The type 'a b'"),
         ("[[rule]]\nevent = 'issues.opened'\ntype = 'x'\nlabel = 3", "`label` of rule 1"),
         ("[[rule]]\nevent = 'issues.opened'\ntype = 'x'\nlane = '{x}'", "braces around something else"),
         ("[[rule]]\nevent = 'issues.opened'\ntype = 'x'\nlane = 'a b'", "The lane 'a b'"),
-        ("[[rule]]\nevent = 'issues.opened'\ntype = 'x'\npolicy = 'best'", "does not exist"),
-        ("[[rule]]\nevent = 'issues.opened'\ntype = 'x'\ntimeout = 'soon'", "is not a span of time"),
+        ("[[rule]]\nevent = 'issues.opened'\ntype = 'x'\npolicy = 'best'", "cannot be 'best'"),
+        ("[[rule]]\nevent = 'issues.opened'\ntype = 'x'\ntimeout = 'soon'", "is not a duration"),
         ("[[rule]]\nevent = 'issues.opened'\ntype = 'x'\npriority = 5000", "is 5000"),
         ("[agents]\nx = 1", "is not a table of texts"),
         ("[priorities]\nbug = 'high'", "is not a table of whole numbers"),
-        ("anyone_wakes = 'yes'", "neither true nor false"),
+        ("anyone_wakes = 'yes'", "Use true or false"),
         ("[[rule]]\nevent='issues.opened'\ntype='x'\n" * 201, "has 201 rules"),
         ("#" * (1 << 19), "is larger than"),
     ],

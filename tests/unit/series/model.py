@@ -7,31 +7,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from interlock.core.series.deciding import (
+from interlock.core.series.decision import (
     Add,
     Assign,
-    End,
-    Flag,
-    Gate,
-    Look,
+    EndRun,
+    MarkDuplicate,
+    NoteAssignment,
     Release,
+    Requeue,
+    SetMemberGate,
     Start,
     Step,
     Unassign,
-    Unflag,
-    Want,
+    UnmarkDuplicate,
     Withdraw,
     decide,
 )
-from interlock.core.series.standing import (
-    Choices,
-    Facts,
-    How,
-    Looks,
+from interlock.core.series.snapshot import (
+    AssignmentLooks,
+    Departure,
+    LanePlacement,
     Member,
-    Mode,
-    Placed,
-    Standing,
+    RolloutStage,
+    SeriesFacts,
+    SeriesOptions,
+    SeriesSnapshot,
     position,
 )
 
@@ -43,22 +43,22 @@ class World:
     """GitHub and a store, as far as one series goes."""
 
     members: dict[int, Member]
-    choices: Choices = field(default_factory=Choices)
-    placed: list[Placed] = field(default_factory=list)
+    choices: SeriesOptions = field(default_factory=SeriesOptions)
+    placed: list[LanePlacement] = field(default_factory=list)
     gates: dict[int, bool] = field(default_factory=dict)
     busy: set[int] = field(default_factory=set)
-    looks: Looks = field(default_factory=Looks)
+    looks: AssignmentLooks = field(default_factory=AssignmentLooks)
     released: dict[int, bool] = field(default_factory=dict)
     flagged: set[int] = field(default_factory=set)
-    left: dict[int, How] = field(default_factory=dict)
+    left: dict[int, Departure] = field(default_factory=dict)
     now_s: float = 1_000.0
     items: int = 100
     runs: int = 100
 
-    def standing(self) -> Standing:
+    def snapshot(self) -> SeriesSnapshot:
         owner = [p for p in self.placed if p.run is not None] or self.placed[:1]
         line = sorted((p for p in self.placed if p not in owner), key=lambda p: (p.position, p.item))
-        return Standing(
+        return SeriesSnapshot(
             placed=(*owner, *line),
             gates=dict(self.gates),
             busy=frozenset(self.busy),
@@ -67,10 +67,10 @@ class World:
             flagged=frozenset(self.flagged),
         )
 
-    def facts(self) -> Facts:
+    def facts(self) -> SeriesFacts:
         known = {p.number for p in self.placed} | set(self.released)
-        left = {n: self.left.get(n, How.ABANDONED) for n in known if n not in self.members}
-        return Facts(members=tuple(self.members.values()), left=left)
+        left = {n: self.left.get(n, Departure.ABANDONED) for n in known if n not in self.members}
+        return SeriesFacts(members=tuple(self.members.values()), left=left)
 
     @property
     def active(self) -> int | None:
@@ -82,7 +82,7 @@ class World:
         """Decide and carry out until nothing is left to do; all steps."""
         done: list[Step] = []
         for _ in range(ROUNDS_MAX):
-            steps = decide(self.facts(), self.standing(), self.choices, self.now_s)
+            steps = decide(self.facts(), self.snapshot(), self.choices, self.now_s)
             if not steps:
                 return done
             for step in steps:
@@ -94,39 +94,41 @@ class World:
         match step:
             case Add(number, where, _):
                 self.items += 1
-                self.placed.append(Placed(item=self.items, number=number, position=where))
+                self.placed.append(LanePlacement(item=self.items, number=number, position=where))
                 self._promote()
             case Withdraw(item, _, _):
                 self.placed = [p for p in self.placed if p.item != item]
                 self._promote()
             case Start(item, number, _):
-                owner = self.standing().owner
+                owner = self.snapshot().owner
                 assert self.active is None
                 assert owner is not None
                 assert owner.item == item
                 self.runs += 1
-                self._change(item, Placed(item=item, number=number, position=owner.position, run=self.runs))
-            case End(item, _, run, _, _, _):
+                self._change(
+                    item, LanePlacement(item=item, number=number, position=owner.position, run=self.runs)
+                )
+            case EndRun(item, _, run, _, _, _):
                 assert any(p.item == item and p.run == run for p in self.placed)
                 self.placed = [p for p in self.placed if p.item != item]
                 self._promote()
-            case Gate(number, None, _):
+            case SetMemberGate(number, None, _):
                 del self.gates[number]
-            case Gate(number, bool() as is_open, _):
+            case SetMemberGate(number, bool() as is_open, _):
                 self.gates[number] = is_open
             case Assign(number, _, _):
                 self._assign(number, ("bot",))
             case Unassign(number, _, _):
                 self._assign(number, ())
-            case Flag(number):
+            case MarkDuplicate(number):
                 self.flagged.add(number)
-            case Unflag(number):
+            case UnmarkDuplicate(number):
                 self.flagged.discard(number)
-            case Look(looks):
+            case NoteAssignment(looks):
                 self.looks = looks
             case Release(number, out):
                 self.released[number] = out
-            case Want(number):
+            case Requeue(number):
                 self.released.pop(number, None)
             case _:
                 raise AssertionError(step)
@@ -144,7 +146,7 @@ class World:
         elif not self.placed:
             self._owner = None
 
-    def _change(self, item: int, now: Placed) -> None:
+    def _change(self, item: int, now: LanePlacement) -> None:
         self.placed = [now if p.item == item else p for p in self.placed]
 
     def _assign(self, number: int, logins: tuple[str, ...]) -> None:
@@ -170,7 +172,7 @@ class Expected:
 def expected(world: World) -> Expected:
     """What a series should be after one reconcile."""
     members, released = world.members, world.released
-    observed = world.choices.mode is Mode.OBSERVE
+    observed = world.choices.stage is RolloutStage.OBSERVE
     order = sorted(members.values(), key=lambda m: (m.micro, m.number))
     had = next((p for p in world.placed if p.run is not None), None)
     active = None
@@ -214,7 +216,7 @@ def check(world: World) -> None:
     wanted = expected(world)
     world.settle()
     assert world.active == wanted.active
-    assert [p.number for p in world.standing().placed if p.run is None] == wanted.line
+    assert [p.number for p in world.snapshot().placed if p.run is None] == wanted.line
     assert {m.number for m in world.members.values() if m.assigned} == wanted.assigned
     assert world.gates == wanted.gates
     assert all(p.position == position(world.members[p.number]) for p in world.placed)

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.core.errors import InvalidInput
-from interlock.core.series.needs import Needs, needs
-from interlock.core.series.titles import PATTERN, Place, Prefixes, Titles
+from interlock.core.series.dependencies import Dependencies, dependencies_of
+from interlock.core.series.titles import PATTERN, Prefixes, SeriesPlace, Titles
 
 TITLES = Titles()
 
@@ -16,13 +16,13 @@ TITLES = Titles()
 @pytest.mark.parametrize(
     ("title", "place"),
     [
-        ("RFC-093-02: Parse", Place("RFC-093", 2)),
-        ("RFC-93-2 Parse", Place("RFC-093", 2)),
-        ("rfc-0093-0002: Parse", Place("RFC-093", 2)),
-        ("  RFC-1234-12: Parse", Place("RFC-1234", 12)),
-        ("Game-RFC-093-02: Parse", Place("Game-RFC-093", 2)),
-        ("GAME-rfc-093-02: Parse", Place("Game-RFC-093", 2)),
-        ("RFC-093-00: Zero", Place("RFC-093", 0)),
+        ("RFC-093-02: Parse", SeriesPlace("RFC-093", 2)),
+        ("RFC-93-2 Parse", SeriesPlace("RFC-093", 2)),
+        ("rfc-0093-0002: Parse", SeriesPlace("RFC-093", 2)),
+        ("  RFC-1234-12: Parse", SeriesPlace("RFC-1234", 12)),
+        ("Game-RFC-093-02: Parse", SeriesPlace("Game-RFC-093", 2)),
+        ("GAME-rfc-093-02: Parse", SeriesPlace("Game-RFC-093", 2)),
+        ("RFC-093-00: Zero", SeriesPlace("RFC-093", 0)),
         ("RFC-093: Overview", None),
         ("RFC-093 Series State", None),
         ("RFC-093-02b: Parse", None),
@@ -32,20 +32,22 @@ TITLES = Titles()
         ("", None),
     ],
 )
-def test_the_place_of_a_title(title: str, place: Place | None) -> None:
+def test_the_place_of_a_title(title: str, place: SeriesPlace | None) -> None:
     assert TITLES.place(title) == place
 
 
 def test_prefixes_count_together_by_choice() -> None:
     together = Titles(PATTERN, Prefixes.TOGETHER)
-    assert together.place("Game-RFC-093-02: x") == together.place("RFC-093-02: x") == Place("RFC-093", 2)
+    assert (
+        together.place("Game-RFC-093-02: x") == together.place("RFC-093-02: x") == SeriesPlace("RFC-093", 2)
+    )
 
 
 def test_another_pattern() -> None:
     titles = Titles("EPIC-{series}.{micro}")
-    assert titles.place("epic-7.3 Do it") == Place("EPIC-007", 3)
+    assert titles.place("epic-7.3 Do it") == SeriesPlace("EPIC-007", 3)
     assert titles.place("Game-EPIC-7.3") is None
-    assert titles.named("epic-7") == "EPIC-007"
+    assert titles.series_name("epic-7") == "EPIC-007"
 
 
 @pytest.mark.parametrize(
@@ -72,34 +74,39 @@ def test_a_pattern_that_makes_no_sense_is_refused(pattern: str) -> None:
 @given(st.text())
 def test_any_text_is_a_title(text: str) -> None:
     TITLES.place(text)
-    needs(text, "acme/app", TITLES)
+    dependencies_of(text, "acme/app", TITLES)
 
 
 @settings(deadline=None)
 @given(st.integers(0, 999_999), st.integers(0, 999_999), st.sampled_from(["", "Game-", "X9-"]))
 def test_what_is_written_is_read(series: int, micro: int, prefix: str) -> None:
-    assert TITLES.place(f"{prefix}RFC-{series:03}-{micro:02}: x") == Place(f"{prefix}RFC-{series:03}", micro)
-    assert TITLES.named(f"{prefix}RFC-{series}".lower()) == f"{prefix}RFC-{series:03}"
+    assert TITLES.place(f"{prefix}RFC-{series:03}-{micro:02}: x") == SeriesPlace(
+        f"{prefix}RFC-{series:03}", micro
+    )
+    assert TITLES.series_name(f"{prefix}RFC-{series}".lower()) == f"{prefix}RFC-{series:03}"
 
 
 def test_a_name_that_is_none() -> None:
-    with pytest.raises(InvalidInput, match="not the name of a series"):
-        TITLES.named("everything")
+    with pytest.raises(InvalidInput, match="Invalid series name"):
+        TITLES.series_name("everything")
 
 
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("Depends on #12", Needs(frozenset({12}))),
-        ("- depends on: #12, #13 and acme/lib#4", Needs(frozenset({12, 13}), frozenset({("acme/lib", 4)}))),
-        ("**Depends on** RFC-92 and Game-RFC-1", Needs(series=frozenset({"RFC-092", "Game-RFC-001"}))),
-        ("Depends on https://github.com/Acme/App/issues/7", Needs(frozenset({7}))),
-        ("Depends on ACME/APP#7", Needs(frozenset({7}))),
-        ("It depends on #12", Needs()),
-        ("Depends on the weather, item-3", Needs()),
-        ("```\nDepends on #12\n```\ndepends on #13", Needs(frozenset({13}))),
-        ("", Needs()),
+        ("Depends on #12", Dependencies(frozenset({12}))),
+        (
+            "- depends on: #12, #13 and acme/lib#4",
+            Dependencies(frozenset({12, 13}), frozenset({("acme/lib", 4)})),
+        ),
+        ("**Depends on** RFC-92 and Game-RFC-1", Dependencies(series=frozenset({"RFC-092", "Game-RFC-001"}))),
+        ("Depends on https://github.com/Acme/App/issues/7", Dependencies(frozenset({7}))),
+        ("Depends on ACME/APP#7", Dependencies(frozenset({7}))),
+        ("It depends on #12", Dependencies()),
+        ("Depends on the weather, item-3", Dependencies()),
+        ("```\nDepends on #12\n```\ndepends on #13", Dependencies(frozenset({13}))),
+        ("", Dependencies()),
     ],
 )
-def test_what_an_issue_depends_on(text: str, found: Needs) -> None:
-    assert needs(text, "acme/app", TITLES) == found
+def test_what_an_issue_depends_on(text: str, found: Dependencies) -> None:
+    assert dependencies_of(text, "acme/app", TITLES) == found
