@@ -17,8 +17,10 @@ from bench.figures import (
     claims,
     command,
     costs,
+    dashboard,
     deliveries,
     drains,
+    live_agents,
     locks,
     memory,
     plans,
@@ -28,11 +30,12 @@ from bench.figures import (
     trips,
     wakes,
     worker_latency,
+    writes,
 )
 from bench.plan import Plan
 from bench.report import Made
 from bench.rounds import Rounds, Say
-from interlock.testing.postgres import PostgresServer
+from tests.postgres_server import PostgresServer
 
 FIGURES: dict[str, Callable[[Plan], list[Figure]]] = {
     "plain": drains.plain,
@@ -51,6 +54,9 @@ FIGURES: dict[str, Callable[[Plan], list[Figure]]] = {
     "requests": requests.requests,
     "server": server.server,
     "memory": memory.memory,
+    "agents": live_agents.agents,
+    "writes": writes.writes,
+    "dashboard": dashboard.dashboard,
 }
 
 
@@ -123,6 +129,9 @@ def make_plan(server: PostgresServer, directory: Path, *, quick: bool, rounds: i
         plan_sizes=(100, 200, 400) if quick else (100, 1_000, 10_000),
         edits_n=2 if quick else 40,
         server_s=2 if quick else 10,
+        agents_max=200 if quick else 6_000,
+        agents_step=100 if quick else 1_000,
+        heartbeat_s=5.0 if quick else 20.0,
     )
 
 

@@ -23,10 +23,10 @@ from bench.subjects.pgqueuer_subject import PgQueuer
 from interlock.core.model import NewItem
 from interlock.service.contract import Report
 from interlock.service.local import LocalService
-from interlock.store.postgres.claims import SLOW_US
 from interlock.store.postgres.database import Database
+from interlock.store.postgres.scan_starts import SLOW_US
 from interlock.store.postgres.store import PostgresStore
-from interlock.testing.postgres import PostgresServer, short_tempdir
+from tests.postgres_server import PostgresServer, short_tempdir
 
 _SQL = Path(__file__).parent / "sql" / "postgres"
 COUNTS = (1_000, 200_000, 1_000_000)
@@ -40,8 +40,8 @@ PEERS: dict[str, Subject] = {"churn_pgqueuer.sql": PgQueuer(driver="asyncpg"), "
 
 def measured(store: PostgresStore, slow_us: float, rounds: int) -> float:
     """Items a second."""
-    store.claims.slow_us = slow_us  # type: ignore[assignment]
-    store.claims._fronts.clear()
+    store.claims.scan_starts.slow_us = slow_us  # type: ignore[assignment]
+    store.claims.scan_starts.clear()
     service = LocalService(store)
     service.add([NewItem(title="work") for _ in range(rounds + 1)])
     service.done([Report(run=lease.run) for lease in service.next("coder")])

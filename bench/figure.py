@@ -99,6 +99,13 @@ class Figure:
     def median(self, subject: str) -> float | None:
         return next((row.median for row in self.rows if row.subject == subject), None)
 
+    def cost_us(self, subject: str) -> float | None:
+        """Processor time of workers and database for each item."""
+        row = next((row for row in self.rows if row.subject == subject), None)
+        if row is None or row.worker_us is None or row.server_us is None:
+            return None
+        return row.worker_us + row.server_us
+
     def best(self, *subjects: str) -> float | None:
         """The greatest median among some subjects."""
         known = [median for subject in subjects if (median := self.median(subject)) is not None]

@@ -50,3 +50,7 @@ class Plan:
     clients: int = 64
     waiting: int = 200
     processes: int = 4
+    #: How many live agents one server is tried with, at most and more at each step, and how often they renew.
+    agents_max: int = 6_000
+    agents_step: int = 1_000
+    heartbeat_s: float = 20.0

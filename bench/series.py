@@ -15,12 +15,14 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from interlock.core.series.standing import Choices, Mode
+from interlock.core.series.snapshot import RolloutStage, SeriesOptions
 from interlock.github.client import GitHub
-from interlock.github.series import looking
-from interlock.github.series.acting import Assigning, Direct
-from interlock.github.series.cycle import Context, Rules
-from interlock.github.series.keeper import Keeper
+from interlock.github.series import issues, members
+from interlock.github.series.context import SeriesContext, SeriesStore
+from interlock.github.series.controller import SeriesController
+from interlock.github.series.effects import AssignmentMethod, DirectSeriesEffects
+from interlock.github.series.options import SeriesRules
+from interlock.github.series.overview import Overview
 from interlock.github.tokens import PlainToken
 from tests.github.fake import FakeGitHub
 from tests.github.issues import Issue
@@ -41,7 +43,9 @@ def month(series: int, issues: int, days: int, every_s: int, directory: Path) ->
     found: Counter[str] = Counter()
     with serve(github):
         repo = github.repository("acme/app", admin=["boss"], write=["alice", "bob"])
-        rules = Rules(assigning=Assigning(login=BOT), choices=Choices(mode=Mode.COMMENT))
+        rules = SeriesRules(
+            assigning=AssignmentMethod(login=BOT), choices=SeriesOptions(stage=RolloutStage.COMMENT)
+        )
         desk = SeriesDesk(github, repo, f"sqlite:///{directory}/store.db", rules, directory=directory)
         for n in range(series):
             for micro in range(1, issues + 1):
@@ -67,18 +71,18 @@ def _reconcile(desk: SeriesDesk) -> None:
     """As a job of Actions does: it remembers no answers, and sends what it has to do at once."""
     token = PlainToken(desk.github.token("boss"))
     with GitHub(token, api_url=desk.github.api_url, sleep=lambda _: None) as client:
-        found = looking.find(client, desk.repo.full_name)
-        context = Context(
-            lanes=desk.lanes,
-            notes=desk.notes,
+        found = issues.find(client, desk.repo.full_name)
+        context = SeriesContext(
+            store=SeriesStore(lanes=desk.lanes, notes=desk.notes),
             github=client,
             repository=found,
             rules=desk.rules,
-            acting=Direct(client, found),
-            authors=looking.Authors(client, found),
+            acting=DirectSeriesEffects(client, found),
+            authors=members.Authors(client, found),
             lane_name=found.name.lower(),
         )
-        Keeper(context).reconcile()
+        named = Overview(context.store, found.name, context.lane_name, desk.rules)
+        SeriesController(named, desk.rules, lambda: context).reconcile()
 
 
 def _members(desk: SeriesDesk) -> list[Issue]:

@@ -11,6 +11,7 @@ from bench.figure import Figure, Sample, Target, divided
 from bench.plan import Plan
 from bench.subject import Subject
 from bench.subjects import (
+    CHAINED_POSTGRES,
     HUEY,
     INTERLOCK_POSTGRES,
     INTERLOCK_SQLITE,
@@ -20,6 +21,7 @@ from bench.subjects import (
     PGBOSS_LANES,
     PGQUEUERS,
     POSTGRES,
+    SKETCH,
     SQLITE,
 )
 
@@ -38,8 +40,9 @@ def plain(plan: Plan) -> list[Figure]:
     for batch in plan.batches:
         size = "one by one" if batch == 1 else f"batches of {batch}"
         plan.rounds.say(f"plain drain on PostgreSQL, {size}")
+        subjects = (CHAINED_POSTGRES, *POSTGRES) if batch == 1 else POSTGRES
         rows = plan.rounds.interleave(
-            {subject.name: on_postgres(plan, subject, n=plan.drain_n, batch=batch) for subject in POSTGRES}
+            {subject.name: on_postgres(plan, subject, n=plan.drain_n, batch=batch) for subject in subjects}
         )
         title = f"A. Plain drain on PostgreSQL, {size}, {plan.drain_n:,} items"
         figure = Figure(
@@ -53,11 +56,23 @@ def plain(plan: Plan) -> list[Figure]:
 def plain_targets(figure: Figure, batch: int, size: str) -> list[Target]:
     ours = figure.median(INTERLOCK)
     if batch == 1:
-        boss = divided(ours, figure.median(PGBOSS.name))
-        return [Target.at_least(f"A, {size}: Interlock to pg-boss", boss, 1.0)]
+        boss, sketch = figure.median(PGBOSS.name), figure.cost_us(SKETCH.name)
+        return [
+            target
+            for name in (INTERLOCK, CHAINED_POSTGRES.name)
+            for target in (
+                Target.at_least(f"A, {size}: {name} to pg-boss", divided(figure.median(name), boss), 1.3),
+                Target.at_most(
+                    f"A, {size}: processor time of {name} to {SKETCH.name}",
+                    divided(figure.cost_us(name), sketch),
+                    2.2,
+                ),
+            )
+        ]
     peers = figure.best(*(subject.name for subject in PGQUEUERS))
     return [
-        Target.at_least(f"A, {size}: Interlock to PgQueuer", divided(ours, peers), 1.0),
+        Target.at_least(f"A, {size}: Interlock to pg-boss", divided(ours, figure.median(PGBOSS.name)), 1.0),
+        Target.at_least(f"A, {size}: Interlock to PgQueuer", divided(ours, peers), 1.2),
         Target.at_least(
             f"A, {size}: Interlock to Procrastinate", divided(ours, figure.median(PROCRASTINATE)), 15
         ),
@@ -79,17 +94,19 @@ def lanes(plan: Plan) -> list[Figure]:
         figure = Figure(name=f"lanes-{count}", title=title, unit="items/s", rows=rows, base=PROCRASTINATE)
         figure.ours = INTERLOCK
         ours = figure.median(INTERLOCK)
+        strict = PGBOSS_LANES[0].name
+        boss = divided(ours, figure.median(strict))
+        figure.targets = [Target.at_least(f"B, {count} lanes: Interlock to {strict}", boss, 1.0)]
         if count == 300:
             kept = divided(ours, figure.median(NO_LANES))
-            strict = PGBOSS_LANES[0].name
-            boss = divided(ours, figure.median(strict))
-            figure.targets = [
-                Target.at_least(f"B, 300 lanes: Interlock to {strict}", boss, 0.8),
-                Target.at_least("B, 300 lanes: Interlock to its own plain drain", kept, 0.7),
-            ]
+            figure.targets.append(
+                Target.at_least("B, 300 lanes: Interlock to its own plain drain", kept, 0.7)
+            )
         if count == 30:
             ratio = divided(ours, figure.median(PROCRASTINATE))
-            figure.targets = [Target.at_least("B, 30 lanes: Interlock to Procrastinate's lock", ratio, 10)]
+            figure.targets.append(
+                Target.at_least("B, 30 lanes: Interlock to Procrastinate's lock", ratio, 10)
+            )
         figures.append(figure)
     return figures
 

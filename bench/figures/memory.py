@@ -8,7 +8,7 @@ import psutil
 
 from bench.backlog import Backlog
 from bench.figure import Figure, Row, Sample, Target
-from bench.figures.server import TITLES, pairs, rate, up
+from bench.figures.server import TITLES, Where, pairs, rate, up
 from bench.plan import Plan
 from bench.subject import Store
 from interlock.remote.service import connect
@@ -31,7 +31,7 @@ def _on(plan: Plan, store: Store) -> Figure:
     with up(plan.directory, store, url) as (address, token):
         (process,) = (each for each in psutil.Process().children() if "up" in each.cmdline())
         rest_mb = process.memory_info().rss / 1e6
-        rate(plan, pairs, plan.clients, (address, token, store, url))
+        rate(plan, pairs, plan.clients, Where(address=address, tokens=[token], store=store, url=url))
         with closing(connect(address, token, patience_s=120)) as service:
             for _ in range(3):
                 service.items(ItemFilter(all=True, limit=1_000))

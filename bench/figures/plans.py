@@ -11,7 +11,7 @@ from bench.figure import Figure, Row, Sample, Target, divided
 from bench.plan import Plan
 from bench.rounds import quantile
 from bench.subject import Store
-from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, Operation, RemoveEdge, TaskSpec
+from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, EditOperation, Graph, RemoveEdge, TaskSpec
 from interlock.service.contract import Report, Service
 
 TITLES: dict[Store, str] = {"postgres": "PostgreSQL", "sqlite": "SQLite"}
@@ -71,7 +71,10 @@ def edits(plan: Plan, service: Service, store: Store, url: str) -> Figure:
         for size, view in made.items():
             middle = size // 2 - size // 2 % LAYER
             edge = EdgeSpec(source=f"t{middle}", target=f"t{middle + 3 * LAYER}")
-            turn: list[Operation] = [AddEdge(edge=edge), RemoveEdge(source=edge.source, target=edge.target)]
+            turn: list[EditOperation] = [
+                AddEdge(edge=edge),
+                RemoveEdge(source=edge.source, target=edge.target),
+            ]
             begun_s = time.perf_counter()
             edited = service.edit_plan(view.id, base=revisions[size], operations=[turn[n % 2]])
             revisions[size] = edited.revision
@@ -138,7 +141,7 @@ def work(service: Service, tasks: int) -> None:
     service.done([Report(run=lease.run) for lease in leases])
 
 
-def answer(service: Service, plan: int, revision: int, operations: list[Operation]) -> int:
+def answer(service: Service, plan: int, revision: int, operations: list[EditOperation]) -> int:
     """Claim the edit, read what ended, answer it."""
     lease = service.next(EDITOR, types=("plan.edit",))[0]
     given = service.plan_batch(lease.run)

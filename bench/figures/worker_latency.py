@@ -13,9 +13,9 @@ from bench.plan import Plan
 from bench.rounds import quantile
 from interlock.core.model import NewItem
 from interlock.service.contract import LeaseView, Service
-from interlock.worker.notices import Notice
 from interlock.worker.rundirectory import Home
-from interlock.worker.worker import Wish, Worker
+from interlock.worker.status_lines import StatusLine
+from interlock.worker.worker import Worker, WorkerOptions
 
 #: Long enough for a worker to be ready for the next one, as it is beside any agent.
 COMMAND = ("sleep", "0.05")
@@ -66,7 +66,7 @@ def spans(plan: Plan, url: str) -> tuple[list[float], float]:
     """Milliseconds from each claim to its start, and for each item in all."""
     started: queue.SimpleQueue[tuple[int | None, float]] = queue.SimpleQueue()
 
-    def tell(notice: Notice) -> None:
+    def tell(notice: StatusLine) -> None:
         if notice.kind == "started":
             started.put((notice.run, time.monotonic()))
 
@@ -74,9 +74,9 @@ def spans(plan: Plan, url: str) -> tuple[list[float], float]:
         service.add([NewItem(title=str(n)) for n in range(plan.wakes_n)])
         watched = Watched(service)
         home = Home(plan.directory, url)
-        wish = Wish(agent="coder", command=COMMAND, exit_when_idle=True)
+        options = WorkerOptions(agent="coder", command=COMMAND, exit_when_idle=True)
         begun_s = time.monotonic()
-        Worker(watched, wish, home=home, url=url, tell=tell, echo=lambda *_: None).run()
+        Worker(watched, options, home=home, url=url, tell=tell, echo=lambda *_: None).run()
         item_ms = 1_000 * (time.monotonic() - begun_s) / plan.wakes_n
     starts = [started.get_nowait() for _ in range(plan.wakes_n)]
     return [1_000 * (at_s - watched.claimed_s[run]) for run, at_s in starts if run is not None], item_ms

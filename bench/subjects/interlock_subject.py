@@ -7,7 +7,7 @@ import psycopg
 from bench.databases import clear, interlock_at, sqlite_at
 from bench.subject import Shift, Store
 from interlock.core.model import NewItem
-from interlock.service.contract import Report
+from interlock.service.contract import LeaseView, NextWish, Report
 
 FILL_BATCH = 1000
 #: How long a worker waits for the next item: with lanes, others may hold all that there are.
@@ -16,10 +16,12 @@ LEFT = "SELECT count(*) FROM items WHERE status <> 'completed'"
 
 
 class Interlock:
-    def __init__(self, *, store: Store, renewed: bool = False) -> None:
-        self.name = "Interlock, each run renewed" if renewed else "Interlock"
+    def __init__(self, *, store: Store, renewed: bool = False, chained: bool = False) -> None:
+        """`chained`: an end and the next claim are one call, as `interlock work` makes it."""
+        kind = ", each run renewed" if renewed else ", next in done" if chained else ""
+        self.name = f"Interlock{kind}"
         self.store = store
-        self._renewed = renewed
+        self._renewed, self._chained = renewed, chained
 
     def setup(self, url: str) -> None:
         clear(self.store, url)
@@ -41,13 +43,18 @@ class Interlock:
         with interlock_at(self.store, order.url) as service:
             service.agents()  # connects
             shift.start()
+            leases: list[LeaseView] = []
             while not shift.over:
-                leases = service.next(agent, limit=order.batch, wait_s=WAIT_S)
+                leases = leases or service.next(agent, limit=order.batch, wait_s=WAIT_S)
                 reports = [Report(run=lease.run) for lease in leases]
+                leases = []
                 if self._renewed and reports:
                     kept = service.renew(reports)
                     assert all(view.refusal is None for view in kept), "a run was lost although nobody sweeps"
-                ended = service.done(reports)
+                if self._chained and reports:
+                    ended, leases = service.done(reports, next=NextWish(agent, limit=order.batch))
+                else:
+                    ended = service.done(reports)
                 shift.acknowledge(
                     [int(view.item.title) for view in ended if view.item and view.status == "succeeded"]
                 )

@@ -26,7 +26,7 @@ import psycopg
 
 from bench.databases import clear
 from bench.subject import NotAvailable, Shift, Store
-from interlock.testing.postgres import locked
+from tests.postgres_server import locked
 
 HOME = Path(__file__).parent.parent / "pgboss"
 NODE_MAJOR = 24
