@@ -211,7 +211,7 @@ def store_for(page: Path) -> Iterator[str | None]:
     if NEEDS_POSTGRES not in page.read_text("utf-8"):
         yield None
         return
-    from interlock.testing.postgres import PostgresServer  # noqa: PLC0415  (most pages need none)
+    from tests.postgres_server import PostgresServer  # noqa: PLC0415  (most pages need none)
 
     with PostgresServer(18, fsync=True) as server:
         yield server.url()

@@ -15,6 +15,7 @@ from docs.generation import (
     api,
     codes,
     commands,
+    glossary,
     http,
     limits,
     mcp,
@@ -32,6 +33,8 @@ REGIONS: dict[str, Callable[[], str]] = {
     "global options": commands.global_options,
     "options alone": commands.options_alone,
     "commands": commands.all_commands,
+    "glossary": glossary.for_users,
+    "words": glossary.for_engineers,
     "settings": settings.all_settings,
     "types": settings.types,
     "other variables": settings.other_variables,
@@ -77,6 +80,7 @@ REGIONS: dict[str, Callable[[], str]] = {
     "NewItem": api.new_item,
     "Service": api.service,
     "Report": api.report,
+    "NextWish": api.next_wish,
     "ItemFilter": api.item_filter,
     "Orchestrator": api.orchestrator,
     "AsyncOrchestrator": api.async_orchestrator,
@@ -103,6 +107,12 @@ def pages() -> Iterator[Path]:
     yield from sorted((ROOT / "docs").rglob("*.md"))
 
 
+def generated_pages() -> Iterator[Path]:
+    """Every page that may have regions: those of the documentation, and the one for engineers."""
+    yield from pages()
+    yield ROOT / "AGENTS.md"
+
+
 def regions(text: str) -> list[str]:
     """The regions a page asks for."""
     return [m[1] for m in _REGION.finditer(text)]
@@ -115,7 +125,7 @@ def filled(text: str) -> str:
 
 def main() -> int:
     """Write every page that has changed, and say which."""
-    for path in pages():
+    for path in generated_pages():
         before = path.read_text("utf-8")
         try:
             after = filled(before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from enum import Enum
 from typing import Any
 
@@ -16,9 +17,9 @@ from interlock.core.plans.model import EdgeSpec, TaskSpec
 from interlock.orchestrator import AsyncOrchestrator, Orchestrator
 from interlock.orchestrator.events import PlanEvent
 from interlock.orchestrator.requests import AsyncEditRequest, AsyncTaskRun, EditRequest, TaskRun
-from interlock.service.contract import ItemFilter, LaneService, Report, Service
-from interlock.service.local import LocalService
-from interlock.service.planview import PlanService
+from interlock.service.contract import ItemFilter, LaneService, NextWish, Report, Service
+from interlock.service.local import function_of
+from interlock.service.plan_view import PlanService
 from interlock.service.series import SeriesService
 from interlock.session.lock import SessionLock
 
@@ -55,7 +56,8 @@ def new_item() -> str:
 
 def service() -> str:
     names = {**members(LaneService), **members(Service), **members(PlanService), **members(SeriesService)}
-    return "\n\n".join(_function(name, getattr(LocalService, name)) for name in names)
+    own = {"close": LaneService.close}
+    return "\n\n".join(_function(name, own.get(name) or function_of(name)) for name in names)
 
 
 def orchestrator() -> str:
@@ -100,6 +102,10 @@ def report() -> str:
     return _fields("Report", Report)
 
 
+def next_wish() -> str:
+    return _fields("NextWish", NextWish)
+
+
 def item_filter() -> str:
     return _fields("ItemFilter", ItemFilter)
 
@@ -127,16 +133,18 @@ def _class(kind: type) -> str:
 
 def _function(name: str, function: Any) -> str:
     signature = inspect.signature(function)
+    # An operation in steps answers as its steps end.
+    returned = re.sub(r"^Steps\[(.*)\]$", r"\1", str(signature.return_annotation))
     given = [p for p in signature.parameters.values() if p.name != "self"]
     words = [_parameter(p) for p in given]
     keywords = [n for n, p in enumerate(given) if p.kind is inspect.Parameter.KEYWORD_ONLY]
     if keywords:
         words.insert(keywords[0], "*")
     name = f"await {name}" if inspect.iscoroutinefunction(function) else name
-    text = f"{name}({', '.join(words)}) -> {signature.return_annotation}"
+    text = f"{name}({', '.join(words)}) -> {returned}"
     if len(text) > 100:
         lines = "".join(f"    {word},\n" for word in words)
-        text = f"{name}(\n{lines}) -> {signature.return_annotation}"
+        text = f"{name}(\n{lines}) -> {returned}"
     return "\n\n".join([fence("python", text), _sentences(function)])
 
 

@@ -5,40 +5,40 @@ from __future__ import annotations
 import json
 
 from docs.generation.markdown import code, table
-from interlock.http.examples import EXAMPLES
 from interlock.http.problems import STATUSES
-from interlock.http.queries import STREAM, fields_of
-from interlock.service.usecases import ROOT, USE_CASES
+from interlock.http.queries import fields_of
+from interlock.service.manual import STREAM
+from interlock.service.operations import OPERATIONS, ROOT
 
 
 def addresses() -> str:
     rows = (
         (
-            code(f"{case.method} {ROOT}{case.path}"),
-            code(case.name),
-            case.needs.value,
-            code(case.field) if case.field else "",
-            "" if not case.writes else "yes" if case.kept else "repeat",
+            code(f"{operation.method} {ROOT}{operation.path}"),
+            code(operation.name),
+            operation.needs.value,
+            code(operation.field) if operation.field else "",
+            "" if not operation.writes else "yes" if operation.kept else "repeat",
         )
-        for case in USE_CASES
+        for operation in OPERATIONS
     )
     return table(("address", "function of the service", "scope", "answer in", "kept"), rows)
 
 
 def bodies() -> str:
     rows = (
-        (code(f"{case.method} {ROOT}{case.path}"), code(json.dumps(EXAMPLES[case.name])))
-        for case in USE_CASES
-        if case.name in EXAMPLES
+        (code(f"{operation.method} {ROOT}{operation.path}"), code(json.dumps(operation.manual.example)))
+        for operation in OPERATIONS
+        if operation.writes
     )
     return table(("address", "body"), rows)
 
 
 def queries() -> str:
     rows = [
-        (code(f"GET {ROOT}{case.path}"), code(field.name), field.about)
-        for case in USE_CASES
-        for field in fields_of(case)
+        (code(f"GET {ROOT}{operation.path}"), code(field.name), field.about)
+        for operation in OPERATIONS
+        for field in fields_of(operation)
     ]
     rows += [(code(f"GET {ROOT}/events/stream"), code(name), about) for name, about in STREAM.items()]
     return table(("address", "field", "meaning"), rows)

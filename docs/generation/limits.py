@@ -10,8 +10,18 @@ from docs.generation.markdown import code, table
 from docs.generation.meanings import meanings
 from interlock.core import names, timing
 from interlock.core.plans import model
-from interlock.http import application, bearers, bodies, connections, server, streams
-from interlock.mcp import shaping, tools
+from interlock.http import (
+    bearers,
+    bodies,
+    claims,
+    connections,
+    execution,
+    handlers,
+    server,
+    store_watch,
+    streams,
+)
+from interlock.mcp import answer_conversion, tools
 from interlock.plans import markup
 from interlock.service import sweeper
 
@@ -37,7 +47,7 @@ def of_sweeps() -> str:
 
 
 def of_requests() -> str:
-    return _table("requests", application)
+    return _table("requests", execution, handlers, claims, store_watch)
 
 
 def of_bodies() -> str:
@@ -61,7 +71,7 @@ def of_listening() -> str:
 
 
 def of_answers() -> str:
-    return _table("answers", shaping)
+    return _table("answers", answer_conversion)
 
 
 def of_tools() -> str:
@@ -99,9 +109,12 @@ def _seconds(value: float) -> str:
     return f"{value:,.12g} s"
 
 
-def _table(section: str, module: ModuleType) -> str:
-    found = constants(module)
+def _table(section: str, *modules: ModuleType) -> str:
+    found = {
+        name: (value, f"{module.__name__.removeprefix('interlock.')}.{name}")
+        for module in modules
+        for name, value in constants(module).items()
+    }
     words = meanings(f"limits.{section}", found)
-    place = module.__name__.removeprefix("interlock.")
-    rows = ((words[name], shown(name, value), code(f"{place}.{name}")) for name, value in found.items())
+    rows = ((words[name], shown(name, value), code(place)) for name, (value, place) in found.items())
     return table(("what", "limit", "constant"), rows)

@@ -20,6 +20,11 @@ def _document() -> dict[str, Any]:
     return tomllib.loads(FILE.read_text("utf-8"))
 
 
+def names_in(section: str) -> list[str]:
+    """The names that a section explains, where the code has no list of them."""
+    return list(_document()[section])
+
+
 def meanings(section: str, names: Iterable[str]) -> dict[str, Any]:
     """The section's words for exactly these names."""
     found: dict[str, Any] = _document()

@@ -9,9 +9,9 @@ from pathlib import Path
 import yaml
 
 from docs.generation.markdown import code, table
-from interlock.core.metering import COUNTER, KEPT, LEVELS, Metric
+from interlock.core.counters import COUNTER, KEPT, LEVELS, Metric
 from interlock.http.instruments import OWN
-from interlock.service.metering import PREFIX
+from interlock.service.metrics import PREFIX
 
 ROOT = Path(__file__).parents[2]
 #: What Prometheus fills in.

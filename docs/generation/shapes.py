@@ -8,9 +8,10 @@ import re
 from docs.generation.commands import commands
 from docs.generation.markdown import code, link_shapes, table
 from docs.generation.meanings import meanings
+from interlock.core.cures import Cure
 from interlock.plans.diff import Difference
-from interlock.service import contract, planview
-from interlock.service.itemview import ItemView
+from interlock.service import contract, plan_view
+from interlock.service.item_view import ItemView
 from interlock.session.lockfile import LockView
 
 _WORDS = {
@@ -28,13 +29,13 @@ def shapes() -> dict[str, dict[str, str]]:
     """Every answer by name, with its fields and their types."""
     found = {
         name: field_types(value)
-        for module in (contract, planview)
+        for module in (contract, plan_view)
         for name, value in vars(module).items()
         if inspect.isclass(value)
         and name.endswith(("View", "Summary"))
         and value.__module__ == module.__name__
     }
-    others = {kind.__name__: field_types(kind) for kind in (Difference, LockView)}
+    others = {kind.__name__: field_types(kind) for kind in (Cure, Difference, LockView)}
     return {"ItemView": _item_fields(), **found, **others}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docs.generation.markdown import code, fence, table
 from docs.generation.meanings import meanings
-from interlock.core.model import Verdict
+from interlock.core.model import ArrivalDecision
 from interlock.core.states import ACTIVE, BIRTHS, ITEM_MOVES, RUN_MOVES, TERMINAL, ItemStatus, RunStatus
 
 
@@ -47,7 +47,7 @@ def runs() -> str:
 
 
 def decisions() -> str:
-    words = meanings("verdicts", (v.value for v in Verdict))
+    words = meanings("verdicts", (v.value for v in ArrivalDecision))
     return table(("decision", "meaning"), ((code(v), text) for v, text in words.items()))
 
 

@@ -758,6 +758,20 @@ CREATE TABLE tokens (
 CREATE INDEX tokens_created ON tokens (created_us);
 CREATE INDEX tokens_open ON tokens (expires_us) WHERE revoked_us IS NULL;
 
+-- Sessions and links. Each has the scope of its token, and ends with it. Only a hash of each is here.
+CREATE TABLE sessions (
+    id         TEXT PRIMARY KEY,
+    token      TEXT NOT NULL REFERENCES tokens (id),
+    kind       TEXT NOT NULL,
+    hash       TEXT NOT NULL,
+    created_us INTEGER NOT NULL,
+    expires_us INTEGER NOT NULL,
+    CHECK (kind IN ('link', 'session')),
+    CHECK (length(hash) = 64)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX sessions_of_token ON sessions (token, kind, created_us, id);
+CREATE INDEX sessions_expire ON sessions (expires_us);
+
 -- Requests that were carried out, with their answers; written in the transaction that carried them out.
 CREATE TABLE requests (
     key    TEXT PRIMARY KEY,
@@ -785,3 +799,16 @@ CREATE TABLE metric_counts (
     n      INTEGER NOT NULL CHECK (n >= 0),
     PRIMARY KEY (metric, value, labels)
 ) STRICT, WITHOUT ROWID;
+
+-- The numbers at one minute. `arrivals` and the columns after it count from the beginning of counting.
+CREATE TABLE trend (
+    minute      INTEGER PRIMARY KEY,
+    ready       INTEGER NOT NULL,
+    waiting     INTEGER NOT NULL,
+    running     INTEGER NOT NULL,
+    oldest_us   INTEGER NOT NULL,
+    arrivals    INTEGER NOT NULL,
+    claims      INTEGER NOT NULL,
+    completions INTEGER NOT NULL,
+    failures    INTEGER NOT NULL
+) STRICT;
