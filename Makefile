@@ -19,7 +19,7 @@ PIP_COMPILE = CUSTOM_COMPILE_COMMAND="make pins" $(PINS_VENV)/bin/pip-compile --
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install up test check format demo docs budgets bench install-bench pins clean
+.PHONY: help install up test check format demo docs screenshots budgets bench install-bench pins clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -53,6 +53,9 @@ docs: $(STAMPS)/test ## bring the reference and the output of examples up to dat
 	$(BIN)/python deploy/grafana/board.py
 	$(BIN)/python -m docs.generate
 	$(BIN)/python -m docs.examples
+
+screenshots: $(STAMPS)/test ## take the pictures of the dashboard anew (ARGS="overview" chooses)
+	$(BIN)/python -m docs.screenshots $(ARGS)
 
 budgets: $(STAMPS)/test ## bring the budgets of calls up to date, after a change that must cost more or costs less
 	$(BIN)/python -m tests.integration.budgets
