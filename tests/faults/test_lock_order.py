@@ -85,6 +85,20 @@ def test_edits_that_add_tasks_on_new_lanes_and_arrivals_there_never_deadlock(cre
     assert_kept(pg_url)
 
 
+def test_new_lanes_are_made_in_one_order_however_the_planner_looks_for_missing_ones(pg_url: str) -> None:
+    """Two batches whose new lanes were made in different orders would wait for each other.
+
+    Taken out: `ORDER BY` in `add_lanes.sql`; with few lanes in the table, the planner looks them up by a
+    hash, and they are made in its order.
+    """
+    lanes = [f"issue:acme/app#{n}" for n in range(100, 140)]
+    service = open_service(pg_url)
+    service.add([NewItem(title="work", lane=lane) for lane in lanes])
+    service.close()
+    made = query(pg_url, "SELECT lane FROM interlock.lanes ORDER BY ctid")
+    assert made == [(lane,) for lane in lanes]
+
+
 @pytest.mark.deadlocks
 def test_a_deadlock_would_be_counted_and_its_statements_quoted(
     request: pytest.FixtureRequest, pg_url: str
