@@ -132,7 +132,7 @@ def test_a_run_appears_on_the_chart_without_a_reload(browser: Browsing, busy: Fl
 def test_an_agent_is_drained_and_resumed_by_keyboard(browser: Browsing, busy: Fleet) -> None:
     assert busy
     page = live(browser, "/agents?agent=coder")
-    page.locator("summary", has_text="Drain and pause").focus()
+    page.locator("summary", has_text="Pause").focus()
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     page.keyboard.type("Deployment")

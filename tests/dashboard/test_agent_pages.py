@@ -129,7 +129,7 @@ class TestAgent:
         seen = admin.get("/agents?agent=CODER")
         assert "coder working" in seen.words
         form = next(form for form in seen.forms() if form["operation"] == "pause_agent")
-        assert form["said"] == "Drain and pause"
+        assert form["said"] == "Pause"
         assert admin.do(form, why="Deployment").status == 303
         words = admin.get("/agents?agent=coder").words
         assert "coder draining" in words

@@ -113,8 +113,8 @@ class Agents:
         return _near(key, [agent.key for agent in self._store.agents()])
 
     def unknown_agents(self, *, limit: int = 100) -> list[UnknownAgentView]:
-        """Names that items in a queue or a line give and that no agent has, as that agent was not set and has
-        never asked for work. In order of the names, of which it visits up to 10,000."""
+        """Agents that items name and that do not exist: they were neither set up nor have they ever claimed.
+        In order of name. It looks at up to 10,000 names."""
         names.check_whole("limit", limit, 1, names.BATCH_MAX)
         found = self._store.unknown_agents(limit)
         known = [agent.key for agent in self._store.agents()] if found else []

@@ -1,4 +1,4 @@
--- Names of agents that items in a queue or a line give and that no agent has, in order, with the number of these items, counted up to a
+-- Agents that unfinished items name and that do not exist, in order, with the number of these items, counted up to a
 -- limit. It skips from one name to the next, over at most `steps` names, and looks agents up one by one: a join would lose the order.
 WITH RECURSIVE named(key, n) AS (
     SELECT '' COLLATE "C", 0
