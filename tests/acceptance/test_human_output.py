@@ -332,3 +332,11 @@ def test_ls_finds_items_by_a_text_and_by_a_label(il: Command):
     assert [item["id"] for item in il.ok("ls", "--label", "gpu")["items"]] == [1]
     assert [item["id"] for item in il.ok("ls", "--type", "review", "--type", "build")["items"]] == [2, 3]
     assert il("ls", "--grep", "logout").out.startswith("No item matches.\n")
+
+
+def test_a_token_on_a_terminal_comes_with_lines_to_copy(il: Command) -> None:
+    told = on_terminal(
+        il, "token", "create", "laptop", "--scope", "read", INTERLOCK_PUBLIC_URL="https://a.example"
+    )
+    assert "export INTERLOCK_URL=https://a.example" in told
+    assert told.count("il_") == 2

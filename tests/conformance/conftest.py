@@ -45,6 +45,7 @@ THROUGH_A_SERVER = (
     "test_done_and_next",
     "test_effects",
     "test_external",
+    "test_item_batches",
     "test_listing",
     "test_operators",
     "test_plan_editors",

@@ -203,6 +203,8 @@ def good(scene: Scene) -> dict[str, dict[str, Any]]:
         "hindered": {"item": item},
         "take_back": {"item": gone, "why": "x"},
         "retry": {"item": gone},
+        "retry_dead": {},
+        "cancel_lane": {"lane": "issue:acme/app#7", "why": "x"},
         "items": {"wanted": ItemFilter()},
         "item_of": {"handle": run},
         "unwanted": {"run": run},

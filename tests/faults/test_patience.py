@@ -181,6 +181,8 @@ CASES: dict[str, Case] = {
         lambda desk: desk.lease().item.id, lambda service, item: service.take_back(item, why="no")
     ),
     "retry": _on_run(lambda desk: desk.failed(), lambda service, item: service.retry(item)),
+    "retry_dead": _on_run(lambda desk: desk.failed(), lambda service, _: service.retry_dead()),
+    "cancel_lane": _plain(lambda service: service.cancel_lane(GATED, why="no")),
     "ask": _on_run(lambda desk: desk.lease().run, lambda service, run: service.ask(run, "which one?")),
     "edit": _on_item(lambda service, item: service.edit(item, {"priority": 3})),
     "sender_of": _on_run(lambda desk: desk.lease().run, lambda service, run: service.sender_of(run)),

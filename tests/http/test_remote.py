@@ -475,6 +475,30 @@ def test_an_expiry_out_of_range_is_named_as_it_was_typed(tmp_path: Path) -> None
     assert error["hint"] == "Use 60s to 3660d."
 
 
+def test_a_token_comes_with_the_lines_for_another_machine(serving: Serving, tmp_path: Path) -> None:
+    public = {"INTERLOCK_PUBLIC_URL": "https://interlock.example.com/a path"}
+    il = CommandHere(tmp_path, env=public)
+    lines = il("token", "create", "a", "--scope", "read", "--export").out.splitlines()
+    assert lines[0] == "export INTERLOCK_URL='https://interlock.example.com/a path'"
+    assert re.fullmatch(r"export INTERLOCK_TOKEN=il_[\w-]+", lines[1])
+    said = subprocess.run(
+        ["/bin/sh", "-c", "\n".join([*lines, 'printf %s "$INTERLOCK_URL"'])], capture_output=True, check=True
+    )
+    assert said.stdout.decode() == public["INTERLOCK_PUBLIC_URL"]
+    plain = il("token", "create", "b", "--scope", "read")
+    assert re.fullmatch(r"il_[\w-]+\n", plain.out), "a script captures it"
+    assert "INTERLOCK_TOKEN" not in plain.err, "a log may keep standard error"
+
+    far = CommandHere(tmp_path, url=serving.url, env={"INTERLOCK_TOKEN": serving.token("admin")})
+    for alone in (CommandHere(tmp_path), far):  # the server's url is of this machine alone
+        error = alone("--json", "token", "create", "c", "--scope", "read", "--export").error
+        assert "INTERLOCK_PUBLIC_URL" in error["hint"]
+    wrong = {"INTERLOCK_PUBLIC_URL": "interlock.example.com"}
+    error = CommandHere(tmp_path, env=wrong)("--json", "token", "create", "c", "--scope", "read").error
+    assert "not the address of a server" in error["message"]
+    assert [each["name"] for each in il.ok("token", "ls")["tokens"]] == ["a", "b"]
+
+
 def test_a_worker_through_a_server_owes_no_comment_on_work_that_a_run_left(serving: Serving) -> None:
     """Only the server could, and the worker goes on without."""
     with closing(connect(serving.url, serving.token("admin"), patience_s=5.0)) as client:

@@ -18,6 +18,7 @@ COMMANDS = {
     "block": "block {lane} {item} --by {blocker} --reason {why}",
     "blocks": "block",
     "cancel": "cancel {item} --reason {why} --force {force}",
+    "cancel_lane": "cancel --lane {lane} --reason {why} --force {force}",
     "cancel_plan": "plan cancel {plan} --reason {why}",
     "create_plan": "plan create {graph}",
     "create_token": "token create {name} --scope {scope}",
@@ -53,6 +54,8 @@ COMMANDS = {
     "renew": "renew {reports}",
     "resume_plan": "plan resume {plan} --reason {why}",
     "retry": "retry {item} --reason {why}",
+    "retry_dead": "retry --dead --type {types} --agent {agent} --lane {lane} --project {project}"
+    " --reason {why}",
     "revoke_token": "token revoke {token}",
     "sign_in_link": "open",
     "series": "series status {series} --repo {repository}",

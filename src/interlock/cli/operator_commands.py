@@ -8,14 +8,16 @@ from typing import Annotated
 
 from interlock.cli import typer, views
 from interlock.cli.invocation import Invocation, caller_of, invocation_of, mention_near_agent
-from interlock.cli.options import Create, Reason
+from interlock.cli.options import Create, OnlyLane, OnlyTypes, Reason
 from interlock.cli.output import as_json
 from interlock.cli.values import name_or_none
 from interlock.core.errors import Exit, InterlockError, InvalidInput
-from interlock.service.contract import ChangeView
+from interlock.service.contract import BulkView, ChangeView, RefusedItemView
 from interlock.service.item_fields import item_changes, whole
 
-_Items = Annotated[list[str], typer.Argument(metavar="ITEM…", help="Numbers, as `interlock ls` shows them.")]
+_Items = Annotated[
+    list[str] | None, typer.Argument(metavar="ITEM…", help="Numbers, as `interlock ls` shows them.")
+]
 _SCOPES = ("agent", "project")
 _WHAT = typer.Argument(metavar="[agent|project]", autocompletion=lambda: list(_SCOPES))
 _NAME = typer.Argument(metavar="NAME", help="An agent's name needs no word before it.")
@@ -23,31 +25,78 @@ _NAME = typer.Argument(metavar="NAME", help="An agent's name needs no word befor
 
 def cancel(
     ctx: typer.Context,
-    items: _Items,
+    items: _Items = None,
+    *,
     reason: Reason,
+    lane: Annotated[str | None, typer.Option(metavar="LANE", help="All items of this lane.")] = None,
     force: Annotated[bool, typer.Option("--force", of="cancel.force")] = False,
 ) -> int:
     """Cancel items; a running one is asked to stop, with a grace."""
     call = invocation_of(ctx)
     by = call.settings.actor
+    if lane is not None:
+        if items:
+            raise InvalidInput("Items and --lane exclude each other.", "Give one of them.")
+        with call.service() as service:
+            return _all(
+                call,
+                lambda _: service.cancel_lane(lane, why=reason, by=by, force=force),
+                did="Cancelled",
+                nothing=f"Lane {lane} has no unfinished item.",
+            )
+    numbers = _numbers(items, "--lane LANE")
     with call.lanes() as service:
         return _each(
-            call, items, lambda item: service.cancel(item, why=reason, by=by, force=force), "is cancelled"
+            call, numbers, lambda item: service.cancel(item, why=reason, by=by, force=force), "is cancelled"
         )
 
 
 def retry(
     ctx: typer.Context,
-    items: _Items,
+    items: _Items = None,
+    *,
     reason: Reason = "",
+    dead: Annotated[
+        bool, typer.Option("--dead", help="All dead letters, or those that the other options choose.")
+    ] = False,
+    type_: OnlyTypes = None,
+    agent: Annotated[str | None, typer.Option(metavar="NAME", of="retry_dead.agent")] = None,
+    lane: OnlyLane = None,
+    project: Annotated[str | None, typer.Option(metavar="NAME", of="retry_dead.project")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", of="retry_dead.dry_run")] = False,
 ) -> int:
     """Give failed or cancelled items one more attempt, or cut a back-off short."""
     call = invocation_of(ctx)
     by = call.settings.actor
+    if dead:
+        if items:
+            raise InvalidInput("Items and --dead exclude each other.", "Give one of them.")
+        with call.service() as service:
+            mention_near_agent(service, agent)
+            sender = caller_of(service)
+            return _all(
+                call,
+                lambda before: service.retry_dead(
+                    types=type_ or (),
+                    agent=agent,
+                    lane=lane,
+                    project=project,
+                    before=before,
+                    dry_run=dry_run,
+                    why=reason,
+                    by=by,
+                    sender=sender,
+                ),
+                did="Would retry" if dry_run else "Retried",
+                nothing="No dead letter matches.",
+            )
+    if type_ or agent or lane or project or dry_run:
+        raise InvalidInput("These options choose dead letters.", "Add --dead.")
+    numbers = _numbers(items, "--dead")
     with call.service() as service:
         sender = caller_of(service)
         again = partial(service.retry, why=reason, by=by, sender=sender)
-        return _each(call, items, again, "is tried again")
+        return _each(call, numbers, again, "is tried again")
 
 
 def edit(
@@ -157,9 +206,30 @@ def _pause(
     return call.out.answer(answer, f"{scope.capitalize()} {name} {now}.")
 
 
-def _each(call: Invocation, items: list[str], act: Callable[[int], ChangeView], verb: str) -> int:
+def _numbers(items: list[str] | None, other: str) -> list[int]:
+    """The numbers of the items, which may be named by an option instead."""
+    if not items:
+        raise InvalidInput("ITEM is missing.", f"Give its number, as `interlock ls` shows it, or {other}.")
+    return [whole("item", text) for text in items]
+
+
+def _all(call: Invocation, act: Callable[[int | None], BulkView], *, did: str, nothing: str) -> int:
+    """Act on all items that there are, a part at a time."""
+    items: list[int] = []
+    stopping: list[int] = []
+    refused: list[RefusedItemView] = []
+    part = BulkView(items=(), more=True)
+    while part.more:
+        part = act(part.before)
+        items += part.items
+        stopping += part.stopping
+        refused += part.refused
+    done = BulkView(items=tuple(items), stopping=tuple(stopping), refused=tuple(refused))
+    return call.out.answer(done, lambda out: views.items.batch(out, done, did=did, nothing=nothing))
+
+
+def _each(call: Invocation, numbers: list[int], act: Callable[[int], ChangeView], verb: str) -> int:
     """Act on every item, even after an error; the first error decides the exit code."""
-    numbers = [whole("item", text) for text in items]
     changes: list[ChangeView] = []
     errors: list[tuple[int, InterlockError]] = []
     for number in numbers:

@@ -13,7 +13,7 @@ from interlock.cli.output import tell
 from interlock.cli.values import whole_or_none
 from interlock.core.ci import CiFilter
 from interlock.core.errors import Exit, InvalidInput
-from interlock.core.names import lane_key, nearest
+from interlock.core.names import SEARCHED, lane_key, nearest
 from interlock.core.states import ItemStatus
 from interlock.service.contract import ItemFilter, Service, StatsBy
 from interlock.service.item_fields import choice, span_s, whole
@@ -54,7 +54,10 @@ def list_items(
     ] = None,
     grep: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Only items with this text in title, lane, agent or dedupe key."),
+        typer.Option(
+            metavar="TEXT",
+            help="Only items with this text in title, lane, agent or dedupe key.",
+        ),
     ] = None,
     limit: Limit = "100",
     watch: Annotated[bool, typer.Option("--watch", help="Keep showing it; q or Ctrl-C ends it.")] = False,
@@ -96,7 +99,14 @@ def list_items(
             _mention_near_lane(service, lane)
     call.out.answer(
         {"items": found},
-        lambda out: views.items.listing(out, found, limit=count, unfinished=unfinished, below=unsent),
+        lambda out: views.items.listing(
+            out,
+            found,
+            limit=count,
+            unfinished=unfinished,
+            searched=SEARCHED if grep or label else None,
+            below=unsent,
+        ),
     )
     call.name_store(found)
     return Exit.OK

@@ -24,6 +24,8 @@ URL_MAX_CHARS = 2_000
 PAYLOAD_MAX_BYTES = 1 << 20
 MESSAGE_MAX_BYTES = 1 << 20
 BATCH_MAX = 1_000
+#: A search for a label or a text reads at most this many items of each status, the newest first.
+SEARCHED = 10_000
 #: The most upcoming items of one answer, as each is explained.
 UPCOMING_MAX = 50
 WAIT_MAX_S = 60.0

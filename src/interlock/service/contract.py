@@ -18,6 +18,7 @@ from interlock.core.continuity import Lineage
 from interlock.core.cures import Cure, Spelling, hint
 from interlock.core.errors import InterlockError, refusal_error
 from interlock.core.model import A_PERSON, ModeRule, NewItem, Sender
+from interlock.core.names import BATCH_MAX
 from interlock.core.record import Record
 from interlock.core.row import NamedTuple
 from interlock.core.timing import QUESTION_TIMEOUT_S
@@ -203,6 +204,26 @@ class ChangeView(Record):
     promoted: tuple[int, ...] = ()
     #: The number of the appended message.
     n: int | None = None
+
+
+class RefusedItemView(Record):
+    """An item that a change of many items left as it was."""
+
+    item: int
+    refusal: str
+
+
+class BulkView(Record):
+    """The answer to a change of many items."""
+
+    #: The changed items; of a dry run, those that it would try to change.
+    items: tuple[int, ...]
+    #: Running items that were asked to stop.
+    stopping: tuple[int, ...] = ()
+    refused: tuple[RefusedItemView, ...] = ()
+    #: Whether there may be more: repeat the call, with this `before` if it is not null.
+    more: bool = False
+    before: int | None = None
 
 
 class BlockView(Record):
@@ -873,6 +894,23 @@ class Service(LaneService, PlanService, SeriesService, Protocol):
     ) -> RunView: ...
 
     def retry(self, item: int, *, why: str = "", by: str = "", sender: Sender = A_PERSON) -> ChangeView: ...
+
+    def retry_dead(
+        self,
+        *,
+        types: Sequence[str] = (),
+        agent: str | None = None,
+        lane: str | None = None,
+        project: str | None = None,
+        before: int | None = None,
+        limit: int = BATCH_MAX,
+        dry_run: bool = False,
+        why: str = "",
+        by: str = "",
+        sender: Sender = A_PERSON,
+    ) -> BulkView: ...
+
+    def cancel_lane(self, lane: str, *, why: str, by: str = "", force: bool = False) -> BulkView: ...
 
     def edit(
         self,

@@ -21,6 +21,7 @@ from interlock.service.demo import DemoOperations
 from interlock.service.effects import EffectOperations
 from interlock.service.gates import LaneGates
 from interlock.service.gathering import Gathering, Steps, steps_of
+from interlock.service.item_batches import ItemBatches
 from interlock.service.item_operations import ItemOperations
 from interlock.service.lanes import LaneOperations
 from interlock.service.maintenance import Maintenance
@@ -38,7 +39,7 @@ POLL_S = 1.0
 PARTS = (
     *(Arrivals, ClaimOperations, RunOperations, RunStarts, ItemOperations, Plans, ReadOperations, Agents),
     *(LaneOperations, Blocks, LaneGates, Workers, Notices, SeriesOperations, Maintenance, Access, Attention),
-    *(EffectOperations, DemoOperations),
+    *(EffectOperations, DemoOperations, ItemBatches),
 )
 
 
@@ -183,6 +184,10 @@ class LocalService(RepeatableOperations):
         self.remove_pool = agents.remove_pool
         self.pause_project = agents.pause_project
         self.paused_projects = agents.paused_projects
+
+        batches = ItemBatches(store)
+        self.retry_dead = batches.retry_dead
+        self.cancel_lane = batches.cancel_lane
 
         lanes = LaneOperations(store)
         self.lanes = lanes.lanes

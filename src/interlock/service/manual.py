@@ -160,6 +160,17 @@ ENTRIES: Mapping[str, ManualEntry] = {
         " nothing changes and the answer is 412 (`stale_revision`).",
     ),
     "retry": ManualEntry({}, {"why": "The server is back."}),
+    "retry_dead": ManualEntry(
+        {
+            "agent": "Only items of this agent.",
+            "lane": "Only items on this lane.",
+            "project": "Only items of this project.",
+            "before": "Only items that arrived before the item with this number: the rest of an answer.",
+            "dry_run": "Only list the dead letters that it would retry.",
+            "limit": "How many to retry at most.",
+        },
+        {"types": ["task"], "project": "acme/app", "dry_run": True},
+    ),
     "end_external": ManualEntry(
         {
             "run": "The run's number.",
@@ -239,6 +250,10 @@ ENTRIES: Mapping[str, ManualEntry] = {
         }
     ),
     "on_lane": ManualEntry({"lane": "The lane."}),
+    "cancel_lane": ManualEntry(
+        {"lane": "The lane.", "force": "Revoke a running lease now, without grace."},
+        {"lane": "issue:acme/app#42", "why": "It was fixed elsewhere."},
+    ),
     "blocks": ManualEntry({"lane": "Only blocks of this lane, without those of its items."}),
     "block": ManualEntry(
         {

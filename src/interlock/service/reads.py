@@ -27,6 +27,7 @@ from interlock.core.model import (
     Sender,
     SenderKind,
 )
+from interlock.core.names import SEARCHED
 from interlock.core.record import replace
 from interlock.core.states import TERMINAL, ItemStatus
 from interlock.service.contract import (
@@ -69,8 +70,6 @@ if TYPE_CHECKING:
 FOLLOW_POLL_S = 0.2
 #: A filter by checks searches at most this many items; at most this many links of an item are shown.
 CI_LOOKED_AT, LINKS_SHOWN = 10_000, 20
-#: A search for a label or a text reads at most this many items of each status.
-SEARCHED = 10_000
 #: At most this many items that an item's messages came from are shown, and so many of its lane's line.
 INPUTS_SHOWN, LINE_SHOWN = 100, 20
 ID_LIMIT = 1 << 63
@@ -104,18 +103,18 @@ class ReadOperations:
         names.check_whole("limit", wanted.limit, 1, 10_000)
         named = names.check_list("statuses", wanted.statuses)
         statuses = tuple(names.one_of("status", status, ItemStatus).value for status in named)
-        ci = names.one_of("CI outcome", wanted.ci, CiFilter) if _given(wanted.ci) else None
+        ci = names.one_of("CI outcome", wanted.ci, CiFilter) if is_given(wanted.ci) else None
         if not statuses and ci is None and not names.check_flag("all", wanted.all):
             statuses = tuple(s.value for s in ItemStatus if s not in TERMINAL)
         query = ItemQuery(
             statuses=statuses,
-            lane=names.lane_key(wanted.lane) if _given(wanted.lane) else None,
-            agent=names.agent_key(wanted.agent) if _given(wanted.agent) else None,
-            project=names.check_name("project", wanted.project) if _given(wanted.project) else None,
+            lane=names.lane_key(wanted.lane) if is_given(wanted.lane) else None,
+            agent=names.agent_key(wanted.agent) if is_given(wanted.agent) else None,
+            project=names.check_name("project", wanted.project) if is_given(wanted.project) else None,
             types=_types(wanted),
-            label=names.check_name("label", wanted.label) if _given(wanted.label) else None,
-            text=_folded(names.check_text("text", wanted.text)) if _given(wanted.text) else None,
-            looked=SEARCHED if _given(wanted.label) or _given(wanted.text) else None,
+            label=names.check_name("label", wanted.label) if is_given(wanted.label) else None,
+            text=_folded(names.check_text("text", wanted.text)) if is_given(wanted.text) else None,
+            looked=SEARCHED if is_given(wanted.label) or is_given(wanted.text) else None,
             before=ID_LIMIT - 1 if wanted.before is None else _number("item number", wanted.before),
             limit=wanted.limit,
         )
@@ -309,13 +308,13 @@ class ReadOperations:
             after=_number("event number", after),
             limit=limit,
             item=ItemId(_number("item number", item)) if item is not None else None,
-            lane=names.lane_key(lane) if _given(lane) else None,
+            lane=names.lane_key(lane) if is_given(lane) else None,
             newest=names.check_flag("newest", newest),
             before=None if before is None else _number("event number", before),
             kinds=tuple(
                 names.one_of("kind", each, EventKind).value for each in names.check_list("kinds", kinds)
             ),
-            agent=names.needed_agent(agent) and agent.strip() if _given(agent) else None,
+            agent=names.needed_agent(agent) and agent.strip() if is_given(agent) else None,
             run=None if run is None else _number("run number", run),
         )
         return [event_view(e) for e in self._store.events(query)]
@@ -423,10 +422,10 @@ def _folded(text: str) -> str:
 
 def _types(wanted: ItemFilter) -> tuple[str, ...]:
     named = tuple(names.check_name("type", each) for each in names.check_list("types", wanted.types))
-    return (*named, names.check_name("type", wanted.type)) if _given(wanted.type) else named
+    return (*named, names.check_name("type", wanted.type)) if is_given(wanted.type) else named
 
 
-def _given(name: str | None) -> TypeGuard[str]:
+def is_given(name: str | None) -> TypeGuard[str]:
     """Whether the filter is set; an empty text is no filter."""
     return name is not None and name != ""
 

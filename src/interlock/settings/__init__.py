@@ -280,6 +280,10 @@ class Settings(Record):
         " issue_triage.",
         FromRepository.NO,
     )
+    public_url: str = _text(
+        "The server's address as other machines reach it (https://interlock.example.com). Default:"
+        " unknown. `token create` prints it."
+    )
     allowed_hosts: str = _text(
         "Host names that the server accepts, without ports, separated by commas; * allows any."
         " Default: localhost and its addresses where only this machine reaches the server, else any.",

@@ -10,6 +10,7 @@ from interlock.cli.views import history, words
 from interlock.core.model import Reason
 from interlock.core.timing import span
 from interlock.service.contract import (
+    BulkView,
     ChangeView,
     EndedRunView,
     LinkView,
@@ -21,6 +22,8 @@ from interlock.service.contract import (
 from interlock.service.item_view import ItemView
 
 _EVENTS_SHOWN = 12
+#: How many numbers of items an answer names.
+_NUMBERS_SHOWN = 10
 #: The column of a run's agent, the only one that is cut; the numbers are before it.
 _AGENT_AT = 3
 #: The output of a run is below its number.
@@ -34,7 +37,13 @@ _CI_STYLES = {"failure": "red", "success": "green", "pending": "yellow"}
 
 
 def listing(
-    console: Console, items: Sequence[ItemView], *, limit: int, unfinished: bool, below: Text | None = None
+    console: Console,
+    items: Sequence[ItemView],
+    *,
+    limit: int,
+    unfinished: bool,
+    searched: int | None = None,
+    below: Text | None = None,
 ) -> None:
     """A table of items, and a line below it."""
     if items:
@@ -44,6 +53,8 @@ def listing(
         console.print("Nothing is waiting or running." if unfinished else "No item matches.")
     if len(items) == limit:
         console.print(Text(f"The newest {limit}; there may be more: --limit N.", style=words.QUIET))
+    if searched is not None:
+        console.print(Text(f"Searched the newest {searched:,} items of each status.", style=words.QUIET))
     if below is not None:
         console.print(below)
 
@@ -195,6 +206,28 @@ def change(console: Console, verb: str, answer: ChangeView) -> None:
     else:
         said = f"Item {item.id} {verb}." if item.status in verb else f"Item {item.id} {verb}: {item.status}."
     console.print(said + promoted(answer.promoted))
+
+
+def batch(console: Console, answer: BulkView, *, did: str, nothing: str) -> None:
+    """How many items a change of many reached, and the first of them by number."""
+    if answer.items:
+        console.print(f"{did} {_counted(answer.items)}.")
+    if answer.stopping:
+        console.print(f"Asked {_counted(answer.stopping)} to stop.")
+    for each in answer.refused[:_NUMBERS_SHOWN]:
+        console.print(words.harmless(each.refusal))
+    if len(answer.refused) > _NUMBERS_SHOWN:
+        console.print(f"{len(answer.refused) - _NUMBERS_SHOWN:,} more were refused.")
+    if not (answer.items or answer.stopping or answer.refused):
+        console.print(nothing)
+
+
+def _counted(items: Sequence[int]) -> str:
+    """As in "item 7", or "3 items (7, 8, 9)"."""
+    if len(items) == 1:
+        return f"item {items[0]}"
+    more = ", …" if len(items) > _NUMBERS_SHOWN else ""
+    return f"{len(items):,} items ({', '.join(map(str, sorted(items)[:_NUMBERS_SHOWN]))}{more})"
 
 
 def told(console: Console, asked: int, answer: ChangeView) -> None:
