@@ -211,11 +211,18 @@ class Lease:
         until: datetime | str | None = None,
         for_s: float | str | None = None,
         whole_agent: bool = False,
+        whole_pool: bool = False,
         reason: str = "",
     ) -> RunView:
         """Give the item back unworked. With `until` or `for_s` it waits until then, as at a quota limit, and
-        with `whole_agent` so does all other work of the agent."""
-        limit = quota_limit(until, for_s, why=reason, whole_agent=check_flag("whole_agent", whole_agent))
+        with `whole_agent` so does all other work of the agent, with `whole_pool` that of its whole pool."""
+        limit = quota_limit(
+            until,
+            for_s,
+            why=reason,
+            whole_agent=check_flag("whole_agent", whole_agent),
+            whole_pool=check_flag("whole_pool", whole_pool),
+        )
         return self._end(self._il.service.release, self._live.renewal._replace(wall=limit))
 
     def ask(

@@ -12,7 +12,7 @@ import struct
 import subprocess
 import sys
 import termios
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -85,6 +85,50 @@ def test_a_command_at_a_wall_of_its_whole_agent_says_so_itself(il: Command) -> N
     (agent,) = il.ok("agents")["agents"]
     assert agent["wall_reason"] == "quota"
     assert "starts nothing until" in il("agents").out
+
+
+@pytest.mark.parametrize("scope", ["", "item", "pool"])
+def test_a_providers_limit_in_the_output_releases_the_item(il: Command, scope: str) -> None:
+    il.ok("pools", "set", "account", "--max", 9)
+    for name in ("coder", "painter"):
+        il.ok("agents", "set", name, "--pool", "account")
+    il.ok("add", "some work", "--max-attempts", 1)
+    until = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=3)
+    (il.directory / "agent.sh").write_text(
+        f"echo working >&2\necho 'Claude AI usage limit reached|{until.timestamp():.0f}'\nexit 1\n"
+    )
+    env = {"INTERLOCK_QUOTA_SCOPE": scope}
+    answer = il("--json", "work", "--agent", "coder", "--limit", 1, "--", "sh", "agent.sh", env=env)
+    events = [json.loads(line) for line in answer.out.splitlines()]
+    assert [event["event"] for event in events] == ["ready", "started", "quota_limit", "ended", "stopped"]
+    item = il.ok("show", 1)["item"]
+    assert (item["status"], item["reason"], item["attempt"]) == ("waiting", "quota_wall", 0)
+    assert datetime.fromisoformat(item["run_at"]) == until
+    walled = {agent["key"] for agent in il.ok("agents")["agents"] if agent["walled_until"]}
+    assert walled == {"": {"coder"}, "item": set(), "pool": {"coder", "painter"}}[scope]
+    assert "Claude AI usage limit reached" in str(il.ok("show", 1)["events"])
+
+
+def test_a_command_that_only_talks_of_limits_has_failed(il: Command) -> None:
+    il.ok("add", "some work")
+    script = 'echo "You\'ve hit your limit · resets 3pm" is what Claude prints; exit 1'
+    il("work", "--agent", "coder", "--limit", 1, "--", "sh", "-c", script)
+    shown = il.ok("show", 1)
+    assert (shown["item"]["reason"], shown["item"]["attempt"]) == ("back_off", 1)
+
+
+def test_settings_add_patterns_and_bad_ones_are_refused_before_anything_is_claimed(il: Command) -> None:
+    il.ok("add", "some work")
+    work = ("work", "--agent", "coder", "--limit", 1, "--", "sh", "-c", "echo Tokens of x used up; exit 3")
+    for name, value in (("PATTERNS", '["aider"]'), ("PATTERNS", "aider"), ("SCOPE", "all"), ("WAIT_S", "5")):
+        refused = il(*work, env={f"INTERLOCK_QUOTA_{name}": value})
+        assert refused.code == 2
+        assert refused.err.count("\n") == 2
+    assert il(*work, env={"INTERLOCK_QUOTA_PATTERNS": '["aider: Tokens of * used up"]'}).code == 0
+    item = il.ok("show", 1)["item"]
+    assert item["reason"] == "quota_wall"
+    left_s = (datetime.fromisoformat(item["run_at"]) - datetime.now(UTC)).total_seconds()
+    assert 1700 < left_s <= 1800
 
 
 def test_the_command_of_a_task_is_told_its_plan(il: Command) -> None:

@@ -10,7 +10,7 @@ import pytest
 from interlock.core.commands import QuotaLimit
 from interlock.core.errors import InvalidInput
 from interlock.core.timing import QUOTA_LIMIT_MAX_S
-from interlock.service.contract import AgentView, LeaseView, RunView
+from interlock.service.contract import AgentView, LeaseView, Report, RunView
 from tests.conformance.scene import LANE, Scene
 
 HOUR_S = 3600.0
@@ -208,3 +208,43 @@ def test_a_quota_limit_that_says_nothing_is_refused_and_nothing_changes(
     with pytest.raises(InvalidInput):
         scene.release(lease, wall=limit)
     assert scene.status(lease.item.id) == "in_progress"
+
+
+def test_the_whole_pool_waits_and_nobody_else(scene: Scene) -> None:
+    scene.service.set_pool("account", max_concurrency=9)
+    for name in ("coder", "painter", "loner"):
+        scene.service.set_agent(name, pool="account" if name != "loner" else None)
+    lease = scene.put_running(agent="coder")
+    for _ in range(3):
+        scene.put()
+    limited(scene, lease, why="session limit", whole_pool=True)
+    assert scene.status(lease.item.id) == "waiting"
+    assert scene.item(lease.item.id).attempt == 0
+    until = scene.clock.now + timedelta(seconds=HOUR_S)
+    shown = [agent(scene, name) for name in ("coder", "painter", "loner")]
+    assert [a.walled_until for a in shown] == [until, until, None]
+    assert [a.wall_reason for a in shown] == ["session limit", "session limit", None]
+    assert scene.idle("painter")
+    scene.done(scene.claim("loner"))
+    scene.service.set_agent("late", pool="account")
+    scene.done(scene.claim("late"))
+    scene.service.pause_agent("painter", paused=False, why="bought more")
+    scene.done(scene.claim("painter"))
+    scene.pass_s(HOUR_S)
+    assert scene.claim("coder").item.id == lease.item.id
+
+
+def test_a_limit_of_a_pool_is_that_of_the_agent_alone_if_it_is_in_none(scene: Scene) -> None:
+    scene.service.set_agent("other")
+    limited(scene, scene.put_running(agent="coder"), whole_pool=True)
+    assert agent(scene, "coder").walled_until is not None
+    assert agent(scene, "other").walled_until is None
+
+
+def test_of_two_limits_in_one_batch_the_later_one_counts(scene: Scene) -> None:
+    leases = [scene.put_running(agent="coder") for _ in range(2)]
+    walls = [QuotaLimit(for_s=each * HOUR_S, whole_agent=True) for each in (2, 1)]
+    scene.service.release(
+        [Report(run=lease.run, wall=wall) for lease, wall in zip(leases, walls, strict=True)]
+    )
+    assert agent(scene, "coder").walled_until == scene.clock.now + timedelta(seconds=2 * HOUR_S)

@@ -3,6 +3,7 @@
 The store's time and the hook's are one number that the test moves.
 """
 
+import json
 import os
 import subprocess
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 from interlock.core.errors import StoreUnavailable
 from interlock.core.model import NewItem
 from interlock.hook.hook import LOOK_S, LOOK_SHARE, MESSAGE_MAX_CHARS, Hook, HookEvent
+from interlock.process.provider_limits import left_limit
 from interlock.service.contract import LeaseView, Report
 from interlock.service.local import LocalService
 from interlock.store.sqlite.store import SqliteStore
@@ -62,7 +64,12 @@ class Session:
         return self.service.next("coder")[0]
 
     def __call__(
-        self, name: str, tool: str = "", given: dict[str, Any] | None = None, asked_before: bool = False
+        self,
+        name: str,
+        tool: str = "",
+        given: dict[str, Any] | None = None,
+        asked_before: bool = False,
+        **more: Any,
     ) -> dict[str, Any]:
         hook = Hook(
             self.lease.run,
@@ -72,7 +79,14 @@ class Session:
             now_s=lambda: self.now_s,
         )
         reply = hook.answer(
-            HookEvent(name=name, directory=self.tree, tool=tool, given=given or {}, asked_before=asked_before)
+            HookEvent(
+                name=name,
+                directory=self.tree,
+                tool=tool,
+                given=given or {},
+                asked_before=asked_before,
+                **more,
+            )
         )
         if not self.deaf:
             hook.written()
@@ -450,3 +464,57 @@ def test_memories_of_old_sessions_are_removed(session: Session):
 def test_unknown_hook_events_get_an_empty_answer(session: Session):
     assert session("Notification") == {}
     assert session.looks == 0
+
+
+LIMIT = "You've hit your session limit · resets 11am (UTC)"
+#: The session's time is 08:00 UTC.
+UNTIL_S = 1_800_000_000.0 + 3 * 3600
+
+
+def transcript(session: Session, text: str, *, failed: bool = True) -> str:
+    entry = {"type": "assistant", "message": {"content": [{"type": "text", "text": text}]}}
+    path = session.home.parent / "transcript.jsonl"
+    path.write_text(json.dumps(entry | ({"isApiErrorMessage": True} if failed else {})) + "\n")
+    return str(path)
+
+
+@pytest.mark.parametrize("how", ["StopFailure", "Stop"])
+def test_a_session_that_stops_at_a_providers_limit_gives_its_item_back(session: Session, how: str):
+    more: dict[str, Any] = {"transcript": transcript(session, LIMIT)}
+    if how == "StopFailure":
+        more = {"error": "rate_limit", "last_message": LIMIT}
+    assert "released" in session(how, **more)["systemMessage"]
+    item = session.service.show(session.lease.item.id).item
+    assert (item.status, item.reason, item.attempt) == ("waiting", "quota_wall", 0)
+    assert item.run_at is not None
+    assert item.run_at.timestamp() == UNTIL_S
+    assert session.service.agents()[0].walled_until is not None
+    assert session("PreToolUse", "Bash", PUSH)["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert session(how, **more) == {}, "once"
+
+
+def test_a_session_of_a_worker_leaves_the_limit_to_it(session: Session):
+    path = session.home.parent / "retry-at"
+    session.environ["INTERLOCK_RETRY_AT_FILE"] = str(path)
+    assert session("StopFailure", error="rate_limit", last_message=LIMIT) == {}
+    assert session.service.show(session.lease.item.id).item.status == "in_progress"
+    left = left_limit(path.parent)
+    assert left is not None
+    assert left.until is not None
+    assert left.until.timestamp() == UNTIL_S
+    session("Stop")
+    assert left_limit(path.parent) is None, "it went on meanwhile"
+
+
+def test_other_failures_and_talk_of_limits_release_nothing(session: Session):
+    session("StopFailure", error="server_error", last_message="API Error: 500")
+    session("Stop", transcript=transcript(session, LIMIT, failed=False))
+    session("Stop", transcript="/dev/zero")
+    assert session.service.show(session.lease.item.id).item.status == "in_progress"
+
+
+def test_a_hold_is_not_released_at_a_limit(session: Session):
+    session.service.add([NewItem(title="release", type="hold")])
+    session.lease = session.service.next("holder", types=["hold"])[0]
+    assert session("StopFailure", error="rate_limit") == {}
+    assert session.service.show(session.lease.item.id).item.status == "in_progress"

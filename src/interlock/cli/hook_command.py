@@ -15,6 +15,7 @@ from interlock.core.errors import Exit, InterlockError, InvalidInput
 
 if TYPE_CHECKING:
     from interlock.hook.agent_settings import SettingsChange
+    from interlock.process.provider_limits import LimitRules
     from interlock.service.contract import LaneService
     from interlock.settings import Settings
 
@@ -57,7 +58,13 @@ def _answer(call: Invocation, run: str) -> None:
     event = read_event(text_of("hook event", "-", EVENT_MAX_BYTES))
     chosen = replace(call.settings, busy_timeout_s=min(call.settings.busy_timeout_s, _BUSY_MAX_S))
     home = inside(chosen.root, chosen.root / DIRECTORY / "hooks").parent
-    asked = Hook(run, lanes=lambda: _lanes(chosen), home=home, environ=os.environ)
+    asked = Hook(
+        run,
+        lanes=lambda: _lanes(chosen),
+        home=home,
+        environ=os.environ,
+        limits=lambda: _limits(chosen),
+    )
     if reply := asked.answer(event):
         sys.stdout.write(json.dumps(reply) + "\n")
         sys.stdout.flush()
@@ -68,6 +75,12 @@ def _lanes(chosen: Settings) -> LaneService:
     from interlock import app  # imported late: most calls follow another so soon that no store is opened
 
     return app.open_lanes(chosen)
+
+
+def _limits(chosen: Settings) -> LimitRules:
+    from interlock.process.provider_limits import LimitRules
+
+    return LimitRules.of(chosen)
 
 
 @hook.command("install")

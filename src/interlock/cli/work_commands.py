@@ -160,6 +160,9 @@ def release(
     whole_agent: Annotated[
         bool, typer.Option("--whole-agent", help="Pause all work of your agent until then.")
     ] = False,
+    whole_pool: Annotated[
+        bool, typer.Option("--whole-pool", help="Pause all agents of its pool until then.")
+    ] = False,
     reason: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Why, for the history; with --until, --for or --item.")
     ] = None,
@@ -170,7 +173,7 @@ def release(
     With --until or --for it waits until then, 7 days at most, and its lane is freed.
     """
     call = invocation_of(ctx)
-    met = quota_limit(until, for_, why=reason or "", whole_agent=whole_agent)
+    met = quota_limit(until, for_, why=reason or "", whole_agent=whole_agent, whole_pool=whole_pool)
     if item is None:
         if reason is not None and met is None:
             raise InvalidInput(

@@ -49,6 +49,7 @@ def work(
     from interlock.cli.views.worker_screen import WorkerScreen
     from interlock.github.run_feedback import account_reporter, reactions_of_runs, salvage_comments
     from interlock.github.wiring import start_check
+    from interlock.process.provider_limits import LimitRules
     from interlock.settings.store_url import absolute_url
     from interlock.worker.rundirectory import Home
     from interlock.worker.status_lines import StatusLine
@@ -80,6 +81,7 @@ def work(
         worktree=worktree,
         limit=runs,
         exit_when_idle=exit_when_idle,
+        limits=LimitRules.of(call.settings),
     )
     url = absolute_url(call.settings)
     screen = WorkerScreen(call.out)

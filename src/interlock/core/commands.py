@@ -44,6 +44,8 @@ class QuotaLimit(NamedTuple):
     why: str = ""
     #: The run's agent starts nothing until then.
     whole_agent: bool = False
+    #: Nor do the agents of its pool, which share the account.
+    whole_pool: bool = False
 
 
 class Question(NamedTuple):
@@ -76,6 +78,8 @@ class Finish(NamedTuple):
     question: Question | None = None
     #: With a release: a set-up fault stopped the run, and the item waits this long on its lane.
     fault_s: float | None = None
+    #: The other agents of its pool, if the quota limit is the pool's.
+    pool_agents: tuple[str, ...] = ()
 
 
 class Expire(Record):

@@ -105,8 +105,9 @@ def finish(ledger: Ledger, command: Finish) -> FinishAnswer:
     if command.fault_s is not None:
         why = command.error
     promoted = end_run(ledger, item, status, Reason.REPORTED, command, why=why)
-    if command.quota_limit is not None and command.quota_limit.whole_agent:
-        _limit_agent(ledger, item, command.quota_limit)
+    limit = command.quota_limit
+    if limit is not None and (limit.whole_agent or limit.whole_pool):
+        _limit_agents(ledger, item, limit, command.pool_agents)
     follow_up = dict(ledger.out.payload_copies).get(item.id) if ledger.out.payload_copies else None
     return FinishAnswer(command.run, command.item, status, None, promoted, follow_up)
 
@@ -163,22 +164,28 @@ def _ask(ledger: Ledger, item: Item, question: Question) -> Item:
     return item
 
 
-def _limit_agent(ledger: Ledger, item: Item, limit: QuotaLimit) -> None:
-    """Stop the agent until the quota limit that its run has hit ends."""
+def _limit_agents(ledger: Ledger, item: Item, limit: QuotaLimit, others: Sequence[str]) -> None:
+    """Stop the agent, and the others of its pool, until the quota limit that its run has hit ends."""
     until_us, agent = _limit_until_us(ledger, limit), item.state.run_agent
     if until_us <= ledger.now_us:
         return
     assert agent is not None
-    ledger.out.quota_limits.append((agent, until_us, limit.why))
-    ledger.event(
-        EventKind.AGENT_WALLED,
-        None,
-        Reason.QUOTA_WALL,
-        run=item.state.run,
-        agent=agent,
-        until_us=until_us,
-        why=limit.why or None,
-    )
+    for name in dict.fromkeys((agent, *others)):
+        known = [each for each in ledger.out.quota_limits if each[0] == name]
+        if any(until_us <= earlier_us for _, earlier_us, _ in known):
+            continue  # of two limits in one batch the later one counts
+        for earlier in known:
+            ledger.out.quota_limits.remove(earlier)
+        ledger.out.quota_limits.append((name, until_us, limit.why))
+        ledger.event(
+            EventKind.AGENT_WALLED,
+            None,
+            Reason.QUOTA_WALL,
+            run=item.state.run,
+            agent=name,
+            until_us=until_us,
+            why=limit.why or None,
+        )
 
 
 def _limit_until_us(ledger: Ledger, limit: QuotaLimit) -> int:

@@ -17,6 +17,8 @@ RELEASES_BEFORE_BACK_OFF = 3
 QUESTION_TIMEOUT_S = 72 * 3600.0
 #: A quota limit lasts at most this long; a run that hits it again reports it again.
 QUOTA_LIMIT_MAX_S = 7 * 24 * 3600.0
+#: How long to wait at a noticed limit whose message names no time, and at least if it names one.
+QUOTA_WAIT_S, QUOTA_WAIT_MIN_S = 1_800.0, 60.0
 #: How long an item waits at most after a set-up fault.
 FAULT_PAUSE_MAX_S = 3_600.0
 WAKES_MAX = 10

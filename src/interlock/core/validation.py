@@ -340,6 +340,7 @@ def check_quota_limit(limit: QuotaLimit | None) -> None:
         names.check_number("duration of the quota limit", limit.for_s, 0, names.RUN_AFTER_MAX_S)
     checked_reason(limit.why)
     names.check_flag("whole_agent", limit.whole_agent)
+    names.check_flag("whole_pool", limit.whole_pool)
 
 
 def check_batch(what: str, batch: Sequence[object], kind: type) -> None:

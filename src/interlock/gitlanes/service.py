@@ -405,7 +405,7 @@ class GitLanes:
         for _, seen, result, error, retry, limit, fault_s in reports:
             check_report(seen, result, error, retry, fault_s)
             check_quota_limit(limit)
-            if limit is not None and limit.whole_agent:
+            if limit is not None and (limit.whole_agent or limit.whole_pool):
                 raise InvalidInput(
                     "A store in git has no agents, so a quota limit cannot apply to one.",
                     "Omit `whole_agent`, so that only the item waits, or use a database.",

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
@@ -25,6 +26,8 @@ from interlock.core.record import MutableRecord, Record, fresh
 from interlock.hook.memory import Memory
 
 if TYPE_CHECKING:
+    from interlock.core.commands import QuotaLimit
+    from interlock.process.provider_limits import LimitRules
     from interlock.service.contract import LaneService, MessageView, RunView
     from interlock.service.item_view import ItemView
 
@@ -37,6 +40,9 @@ LOOK_SHARE = 1 / 10
 #: The program truncates longer texts; the rest is delivered by the next call.
 TOLD_MAX_CHARS, MESSAGE_MAX_CHARS = 8_000, 4_000
 GIT_TIMEOUT_S = 10.0
+#: How much of the end of a transcript is searched for a provider's limit.
+TAIL_BYTES = 64 << 10
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 Reply = dict[str, Any]
 
@@ -50,6 +56,11 @@ class HookEvent(Record):
     given: Mapping[str, Any] = MappingProxyType({})
     #: A hook has already asked the agent to continue: do not ask again.
     asked_before: bool = False
+    #: The transcript of the session; empty if there is none.
+    transcript: str = ""
+    #: Why the agent's turn failed, and its last message.
+    error: str = ""
+    last_message: str = ""
 
 
 def read_event(text: str) -> HookEvent:
@@ -70,6 +81,9 @@ def read_event(text: str) -> HookEvent:
         tool=str(document.get("tool_name") or ""),
         given=given if isinstance(given, dict) else {},
         asked_before=document.get("stop_hook_active") is True,
+        transcript=str(document.get("transcript_path") or ""),
+        error=str(document.get("error") or ""),
+        last_message=str(document.get("last_assistant_message") or ""),
     )
 
 
@@ -93,7 +107,10 @@ class Hook:
         home: Path,
         environ: Mapping[str, str],
         now_s: Callable[[], float] = time.time,
+        limits: Callable[[], LimitRules] | None = None,
     ) -> None:
+        """`limits` reads the settings for a provider's limits."""
+        self._limits = limits
         self._handle, self._lanes, self._environ, self._now_s = handle, lanes, environ, now_s
         self._memory = Memory(home, sha256(handle.encode()).hexdigest()[:24])
         #: The read mark in the store: the last message that the agent has read.
@@ -109,6 +126,8 @@ class Hook:
                 reply = self._before_tool(event)
             case "PostToolUse":
                 reply = _context(event, self._lines(self._read_news(urgent=False)))
+            case "Stop" | "StopFailure" if (limited := self._limit(event)) is not None:
+                reply = limited
             case "Stop":
                 reply = self._stop(event)
             case "SessionEnd":
@@ -173,6 +192,76 @@ class Hook:
         # At a stop, a warning reaches only the person who watches.
         return {"systemMessage": f"Interlock: {news.trouble}"} if news.trouble else {}
 
+    def _limit(self, event: HookEvent) -> Reply | None:
+        """Release the run if the session stopped at a provider's limit; None if it did not.
+
+        The worker of a run does so itself, once the program has ended: it gets the limit from a file.
+        """
+        entries = _tail(event.transcript) if event.transcript else b""
+        if event.name != "StopFailure" and b'"isApiErrorMessage"' not in entries:
+            self._forget_limit()
+            return None
+        from datetime import UTC, datetime  # noqa: PLC0415  (few sessions end so)
+
+        from interlock.core.provider_limits import (  # noqa: PLC0415
+            NoticedLimit,
+            limit_of_message,
+            limit_of_transcript,
+        )
+        from interlock.process.provider_limits import (  # noqa: PLC0415
+            LimitRules,
+            leave_limit,
+            worker_file,
+            zone,
+        )
+
+        now = datetime.fromtimestamp(self._now_s(), UTC)
+        noticed = limit_of_message(event.last_message, now=now, zones=zone) or limit_of_transcript(
+            entries.decode(errors="replace"), now=now, zones=zone
+        )
+        if noticed is None and event.error == "rate_limit":
+            noticed = NoticedLimit("The provider's rate limit was hit.", None)
+        if noticed is None:
+            self._forget_limit()
+            return None
+        if (path := worker_file(self._environ)) is not None:
+            leave_limit(path, noticed)
+            return {}
+        rules = LimitRules() if self._limits is None else self._limits()
+        return self._release(rules.reported(noticed, now))
+
+    def _forget_limit(self) -> None:
+        """The session works on after a limit that was left for the worker."""
+        if "INTERLOCK_RETRY_AT_FILE" in self._environ:
+            from interlock.process.provider_limits import worker_file  # noqa: PLC0415
+
+            if (path := worker_file(self._environ)) is not None:
+                with contextlib.suppress(OSError):
+                    path.unlink(missing_ok=True)
+
+    def _release(self, limit: QuotaLimit) -> Reply:
+        from interlock.core.errors import InvalidInput  # noqa: PLC0415
+        from interlock.core.model import HOLD  # noqa: PLC0415
+        from interlock.service.contract import Report  # noqa: PLC0415
+
+        report = Report(run=self._handle, seen=self._memory.seen, wall=limit)
+        item_alone = report._replace(wall=limit._replace(whole_agent=False, whole_pool=False))
+        try:
+            with contextlib.closing(self._lanes()) as service:
+                item = self._renew(service).item
+                if item is not None and item.type == HOLD:
+                    return {}  # its command holds the lane
+                try:
+                    answer = service.release([report])[0]
+                except InvalidInput:  # a store in git has limits of items only
+                    answer = service.release([item_alone])[0]
+        except InterlockError as error:
+            return {"systemMessage": f"Interlock: {error.sentence}"}
+        if answer.refusal is not None:
+            return {}
+        self._memory.lost = f"It was released at a provider's limit: {limit.why}"
+        return {"systemMessage": f"Interlock: the item is released until the limit ends. {limit.why}"}
+
     def _renew(self, service: LaneService) -> RunView:
         from interlock.service.contract import Report  # noqa: PLC0415  (at most calls no store is asked)
 
@@ -234,6 +323,18 @@ class Hook:
             lines.append(line)
             self._memory.seen = max(self._memory.seen, message.n)
         return lines
+
+
+def _tail(path: str) -> bytes:
+    """The last lines of a transcript; empty if it is unreadable."""
+    try:
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(open(os.open(path, _READ), "rb"))  # noqa: PTH123
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - TAIL_BYTES))
+            return file.read(TAIL_BYTES)
+    except (OSError, ValueError):
+        return b""
 
 
 def _introduction(item: ItemView | None, environ: Mapping[str, str]) -> list[str]:

@@ -54,7 +54,7 @@ class LiveRun:
         self._answered = answered or self._stop_if_unwanted
         self._beat_s = min(beat_s, lease.lease_s / 3)
         #: When the last accepted renewal was sent.
-        self.renewed_s = sent_s + lease.waited_s
+        self.renewed_s = self._claimed_s = sent_s + lease.waited_s
         self._run_until_s = self.renewed_s + self.ladder.unrenewed_s(lease.lease_s)
         self._expires_at: datetime | None = lease.expires_at
         #: Why the run should stop; None until it is asked to.
@@ -69,6 +69,14 @@ class LiveRun:
         self.unread = self.seen = 0
         self._command: SupervisedCommand | None = None
         self._lock = threading.Lock()
+
+    @property
+    def store_now(self) -> datetime:
+        """The store's time, by the claim and this machine's time since then."""
+        first, timeout_s = self.lease.expires_at, self.lease.item.timeout_s
+        assert first is not None
+        lease_s = self.lease_s if timeout_s is None else min(self.lease_s, timeout_s)
+        return first + timedelta(seconds=now_s() - self._claimed_s - lease_s)
 
     @property
     def handle(self) -> str:

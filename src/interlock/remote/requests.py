@@ -89,6 +89,9 @@ def report_document(report: Report) -> dict[str, Any]:
     check_report(report.seen, report.result, report.error, report.retry, report.fault_s)
     check_quota_limit(report.wall)
     parts = report._asdict()
+    if report.wall is not None and not report.wall.whole_pool:
+        parts["wall"] = report.wall._asdict()
+        del parts["wall"]["whole_pool"]  # a server of an older version does not know it
     if report.result is not None:
         parts["result"] = json.loads(report.result)
     return {name: value for name, value in parts.items() if value is not None}

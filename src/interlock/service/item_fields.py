@@ -233,16 +233,18 @@ def quota_limit(
     *,
     why: str = "",
     whole_agent: bool = False,
+    whole_pool: bool = False,
 ) -> QuotaLimit | None:
     """A quota limit, by its end: a time, Unix time, `+2h`, or a duration. None if neither is given."""
     ends = ("until", "for_s")
     if until is not None and span is not None:
         raise InvalidInput("`until` and `for_s` cannot be combined.", "Pass one of them.", fields=ends)
     if until is not None:
-        return _limit_until(until)._replace(why=why, whole_agent=whole_agent)
+        return _limit_until(until)._replace(why=why, whole_agent=whole_agent, whole_pool=whole_pool)
     if span is not None:
-        return QuotaLimit(for_s=_named("for_s", span_s, span), why=why, whole_agent=whole_agent)
-    if whole_agent:
+        for_s = _named("for_s", span_s, span)
+        return QuotaLimit(for_s=for_s, why=why, whole_agent=whole_agent, whole_pool=whole_pool)
+    if whole_agent or whole_pool:
         raise InvalidInput("The quota limit has no end.", "Pass `until` or `for_s`.", fields=ends)
     return None
 

@@ -142,8 +142,23 @@ class RunOperations:
         """What ends these runs: what is loaded, what is decided on, and how the decision is answered."""
         from random import random  # noqa: PLC0415  (looking needs none)
 
+        limited = self._limited_agents(reports, handles)
         commands = [
-            Finish(run, item, outcome, seen, result, error, retry, random(), bits, limit, None, fault_s)  # noqa: S311  (no secret)
+            Finish(
+                run,
+                item,
+                outcome,
+                seen,
+                result,
+                error,
+                retry,
+                random(),  # noqa: S311  (no secret)
+                bits,
+                limit,
+                None,
+                fault_s,
+                limited.get(item, ()) if limit is not None and limit.whole_pool else (),
+            )
             for (_, seen, result, error, retry, limit, fault_s), (run, item, bits) in zip(
                 reports, handles, strict=True
             )
@@ -151,7 +166,7 @@ class RunOperations:
         load = Load(
             items=tuple(sorted({h.item for h in handles})),
             runs=tuple(h.run for h in handles),
-            limited_agents=self._limited_agents(reports, handles),
+            limited_agents=tuple({agent for agents in limited.values() for agent in agents}),
         )
 
         def answer(decision: LedgerChanges) -> list[RunView]:
@@ -162,11 +177,25 @@ class RunOperations:
 
         return load, commands, answer
 
-    def _limited_agents(self, reports: Sequence[Report], handles: Sequence[Handle]) -> tuple[str, ...]:
-        """The agents that these reports put at a quota limit. A run never changes its agent."""
-        named = [h.item for r, h in zip(reports, handles, strict=True) if r.wall and r.wall.whole_agent]
-        found = filter(None, map(self._store.item, named))
-        return tuple({i.state.run_agent for i in found if i.state.run_agent is not None})
+    def _limited_agents(
+        self, reports: Sequence[Report], handles: Sequence[Handle]
+    ) -> dict[ItemId, tuple[str, ...]]:
+        """The agents that these reports put at a quota limit, by item. A run never changes its agent.
+
+        An agent that joins the pool at the same moment counts as joining it afterwards.
+        """
+        limits = {h.item: r.wall for r, h in zip(reports, handles, strict=True) if r.wall is not None}
+        named = [item for item, wall in limits.items() if wall.whole_agent or wall.whole_pool]
+        runs = {i.id: i.state.run_agent for i in filter(None, map(self._store.item, named))}
+        pools: dict[str, str | None] = {}
+        if any(limits[item].whole_pool for item in runs):
+            pools = {agent.key: agent.pool for agent in self._store.agents()}
+        found = {}
+        for item, agent in runs.items():
+            pool = pools.get(agent) if agent is not None and limits[item].whole_pool else None
+            others = [key for key, other in pools.items() if pool is not None and other == pool]
+            found[item] = tuple(dict.fromkeys([*([agent] if agent else []), *others]))
+        return found
 
     @gathered
     def renew(self, reports: Sequence[Report]) -> Steps[list[RunView]]:

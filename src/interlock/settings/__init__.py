@@ -65,6 +65,8 @@ class Setting(Record):
     kind: type[str] | type[float] | type[int] | type[tuple[str, ...]] = str
     low: float = -math.inf
     high: float = math.inf
+    #: What a list is, and an example.
+    form: tuple[str, str] = ("a list of a program and its arguments", '["notify-send", "Interlock"]')
 
     @property
     def env(self) -> str:
@@ -77,6 +79,15 @@ def _text(description: str, from_repository: FromRepository = FromRepository.NO)
 
 def _command(description: str) -> Any:
     return Setting(description=description, from_repository=FromRepository.NO, kind=tuple)
+
+
+def _list(description: str) -> Any:
+    return Setting(
+        description=description,
+        from_repository=FromRepository.NO,
+        kind=tuple,
+        form=("a list of texts", '["aider: Rate limit reached"]'),
+    )
 
 
 def _number(
@@ -297,6 +308,20 @@ class Settings(Record):
         " a shell. It gets the event as JSON on standard input."
     )
     on_question: tuple[str, ...] | None = _command("The same for a question to a person.")
+    quota_scope: str = _text(
+        "Who waits when a worker or the hook notices a provider's limit in an agent's output: item, agent"
+        " (default), or pool for all agents of its pool, which share an account.",
+    )
+    quota_wait_s: float = _number(
+        timing.QUOTA_WAIT_S,
+        timing.QUOTA_WAIT_MIN_S,
+        timing.QUOTA_LIMIT_MAX_S,
+        "How long they wait if the program names no time.",
+    )
+    quota_patterns: tuple[str, ...] | None = _list(
+        "How further programs say that a limit was hit: a list of texts such as 'aider: Rate limit of * is"
+        " used up'. A line of output must begin so; * before the colon is any program, after it any text.",
+    )
     types: Mapping[str, TypeDefaults]
     #: The policies of the tables [types.NAME], [policies.lanes] and [policies.projects].
     policies: Policies
@@ -639,8 +664,8 @@ def _check(setting: Setting, label: str, value: Any) -> Any:
         if isinstance(value, list) and value and value[0] and all(_is_argument(part) for part in value):
             return tuple(value)
         raise InvalidInput(
-            f"{label} is not a list of a program and its arguments.",
-            'Write it as in ["notify-send", "Interlock"].',
+            f"{label} is not {setting.form[0]}.",
+            f"Write it as in {setting.form[1]}.",
         )
     kinds = (int,) if setting.kind is int else (int, float)
     if type(value) in kinds and setting.low <= value <= setting.high:

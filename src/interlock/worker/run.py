@@ -18,6 +18,9 @@ exit code   not asked to stop        asked to stop
 other       failed                   released
 ==========  =======================  ===============================================
 
+If the end of the output names a provider's limit, a run with another exit code than 0 is released until the
+limit ends (`core.provider_limits`).
+
 If the command met a fault of the set-up (`interlock push` reports it in a file) and does not end with 0, the
 run is released, and neither an attempt nor a release is counted. The same holds for a run that cannot start.
 """
@@ -34,6 +37,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.core.commands import Outcome, QuotaLimit
 from interlock.core.errors import CommandUnusable, InterlockError, InvalidInput, LeaseLost
+from interlock.core.provider_limits import noticed_limit, program_of
 from interlock.core.states import RunStatus
 from interlock.git.plumbing import STRAY_VARIABLES
 from interlock.process import supervisor
@@ -42,6 +46,7 @@ from interlock.process.clock import now_s
 from interlock.process.command import CommandExit, in_worktree
 from interlock.process.ladder import Ladder
 from interlock.process.live_run import LiveRun
+from interlock.process.provider_limits import left_limit, zone
 from interlock.process.reaction import ReactionDisplay
 from interlock.service.contract import EndedRunView, LeaseView
 from interlock.service.item_fields import is_cut, quota_limit
@@ -304,6 +309,8 @@ class WorkerRun:
         asked = live.cancel_reason is not None or ending.stopped_by == "lease"
         if ending.code == 0 and (given or not asked):
             self._worker.end_pauses(self, within=True)
+            if not given and (limit := self._noticed_limit(files, ending)) is not None:
+                return self._run_end(Outcome.RELEASE, limit=limit)
             return self._run_end(Outcome.DONE, result=result)
         if live.cancel_reason is None and ending.stopped_by == "lease" and live.timed_out:
             self._tell("timed_out", self._after_timeout())
@@ -312,7 +319,10 @@ class WorkerRun:
         if fault is not None:
             return self._setup_fault(fault, self._worker.pause_after_fault(self, fault))
         if ending.code == EXIT_RELEASE:
-            return self._run_end(Outcome.RELEASE, limit=self._quota_limit(files))
+            limit = self._quota_limit(files) or self._noticed_limit(files, ending)
+            return self._run_end(Outcome.RELEASE, limit=limit)
+        if not asked and (limit := self._noticed_limit(files, ending)) is not None:
+            return self._run_end(Outcome.RELEASE, limit=limit)
         if asked:
             return self._run_end(Outcome.RELEASE)
         return self._run_end(Outcome.FAIL, error=self._error(ending))
@@ -346,6 +356,22 @@ class WorkerRun:
                 "wall_cut", "left a time more than 7 days ahead in INTERLOCK_RETRY_AT_FILE: cut to 7 days."
             )
         return met
+
+    def _noticed_limit(self, files: RunFiles, ending: CommandExit) -> QuotaLimit | None:
+        """The provider's limit that the command's output names, or that its hook has left."""
+        options, now = self._worker.options, self.live.store_now
+        noticed = left_limit(files.briefing.retry_at.parent) or noticed_limit(
+            self._both.text(),
+            ending.code,
+            now=now,
+            zones=zone,
+            program=program_of(options.command),
+            own=options.limits.patterns,
+        )
+        if noticed is None:
+            return None
+        self._tell("quota_limit", f"hit a provider's limit: {noticed.text}")
+        return options.limits.reported(noticed, now)
 
     def _error(self, ending: CommandExit) -> str:
         how = f"Exit code {ending.code}."
@@ -453,6 +479,8 @@ class WorkerRun:
             error=error,
             until_us=limit.until_us if limit else None,
             for_s=limit.for_s if limit else None,
+            why=limit.why or None if limit else None,
+            whole=("agent" if limit.whole_agent else "pool" if limit.whole_pool else None) if limit else None,
             fault_s=fault_s,
         )
 

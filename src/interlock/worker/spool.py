@@ -45,20 +45,25 @@ class RunEnd:
     #: With a release: the end of the quota limit that it hit.
     until_us: int | None = None
     for_s: float | None = None
+    #: Which limit, and who waits beside the item: `agent` or `pool`.
+    why: str | None = None
+    whole: str | None = None
     #: With a release after a fault of the set-up: how long the item waits.
     fault_s: float | None = None
 
     @property
     def report(self) -> Report:
         limited = self.until_us is not None or self.for_s is not None
-        limit = QuotaLimit(self.until_us, self.for_s) if limited else None
+        whole = (self.whole == "agent", self.whole == "pool")
+        limit = QuotaLimit(self.until_us, self.for_s, self.why or "", *whole) if limited else None
         return Report(run=self.run, result=self.result, error=self.error, wall=limit, fault_s=self.fault_s)
 
     @classmethod
     def read(cls, data: bytes) -> Self:
         """Parse a file. Raises `ValueError` if it contains no end."""
         values = an_object(data)
-        newer = {"until_us": None, "for_s": None, "fault_s": None}  # missing in files of earlier versions
+        missing = ("until_us", "for_s", "why", "whole", "fault_s")  # in files of earlier versions
+        newer = dict.fromkeys(missing)
         return record(cls, {**newer, **values, "outcome": Outcome(str(values.get("outcome")))})
 
 

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -39,6 +39,7 @@ from interlock.core.names import BATCH_MAX, check_name, needed_agent
 from interlock.process.clock import now_s
 from interlock.process.command import SupervisedCommand, check_command, not_in_worktree
 from interlock.process.heartbeat import Heartbeat
+from interlock.process.provider_limits import LimitRules
 from interlock.process.reaction import ReactionDisplay
 from interlock.process.workplace import workplace
 from interlock.service.contract import LeaseView, RunView, Service
@@ -94,6 +95,8 @@ class WorkerOptions:
     limit: int | None = None
     #: End when nothing runs and nothing can be claimed.
     exit_when_idle: bool = False
+    #: What to do at a provider's limit that the output of a command names.
+    limits: LimitRules = field(default_factory=LimitRules)
     #: The reaction that shows others that a run works; None for no reaction.
     shown: Callable[[LeaseView], ReactionDisplay | None] = lambda _: None
     #: Reports the account that a run writes with.
