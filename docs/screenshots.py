@@ -73,6 +73,7 @@ SHOTS: Mapping[str, Shot] = {
     "plan": Shot("/plans/{plan}"),
     "events": Shot("/events"),
     "effects": Shot("/effects"),
+    "recap": Shot("/recap"),
     "tokens": Shot("/settings", part="#tokens"),
     "phone": Shot("/items/{item}", viewport=PHONE),
 }

@@ -51,6 +51,7 @@ THROUGH_A_SERVER = (
     "test_plan_editors",
     "test_policies",
     "test_questions",
+    "test_recap",
 )
 #: What looks past the service, or at values that a server does not send.
 PAST_THE_SERVICE = {

@@ -173,6 +173,7 @@ def good(scene: Scene) -> dict[str, dict[str, Any]]:
         "trend": {},
         "attention": {},
         "upcoming": {},
+        "recap": {},
         "effects": {},
         "retry_effects": {"effects": ["1:7:1"]},
         "drop_effects": {"effects": ["1:7:1"], "why": "x"},

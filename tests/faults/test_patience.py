@@ -275,6 +275,7 @@ CASES: dict[str, Case] = {
     "trend": _plain(lambda service: service.trend()),
     "attention": _plain(lambda service: service.attention()),
     "upcoming": _plain(lambda service: service.upcoming()),
+    "recap": _plain(lambda service: service.recap()),
     "demo": _plain(lambda service: service.demo()),
     "metrics": _plain(lambda service: service.metrics()),
     "count_history": _on_item(lambda service, _: service.count_history()),

@@ -232,6 +232,7 @@ def _look(service: LocalService, cast: _Cast) -> None:
     service.trend()
     service.attention()
     service.upcoming()
+    assert service.recap(limit=100).failed
     service.cancel(service.add([NewItem(title="counted")])[0].arrival or 0, why="over")
     service.metrics()
     for item in cast:

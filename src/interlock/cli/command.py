@@ -82,6 +82,7 @@ ENTRIES = {
     "why": Entry("query_commands", "why", _LOOK),
     "events": Entry("query_commands", "events", _LOOK),
     "stats": Entry("query_commands", "stats", _LOOK),
+    "recap": Entry("recap_command", "recap", _LOOK),
     "metrics": Entry("metrics_command", "metrics", _LOOK),
     "log": Entry("log_command", "log", _LOOK),
     "open": Entry("open_command", "open_dashboard", _LOOK),

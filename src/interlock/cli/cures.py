@@ -46,6 +46,7 @@ COMMANDS = {
     "pools": "pools",
     "promote_series": "series promote {series} --repo {repository}",
     "rebuild_series": "series rebuild {series} --repo {repository}",
+    "recap": "recap",
     "reconcile_series": "series reconcile {series} --repo {repository}",
     "release": "release {reports}",
     "release_issue": "series release {issue} --reason {why} --repo {repository}",

@@ -28,6 +28,8 @@ BATCH_MAX = 1_000
 SEARCHED = 10_000
 #: The most upcoming items of one answer, as each is explained.
 UPCOMING_MAX = 50
+#: The most rows of a section of a recap.
+RECAP_MAX = 100
 WAIT_MAX_S = 60.0
 LEASE_MIN_S, LEASE_MAX_S = 1.0, 24 * 3600.0
 TIMEOUT_MAX_S = 30 * 24 * 3600.0

@@ -50,6 +50,7 @@ _PLACES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "workers": lambda _: "/agents",
     "pools": lambda _: "/agents",
     "events": lambda _: "/events",
+    "recap": lambda _: "/recap",
     "series": lambda _: "/series",
     "tokens": lambda _: "/settings",
     "modes": lambda _: "/settings",

@@ -53,12 +53,11 @@ class Attention:
         """What needs a person, and what is stuck: at most 5 of each kind, each with what helps. Each kind is
         counted to 100."""
         now_us = self._store.now_us()
-        needs, stuck = list(self._needs(now_us)), list(self._stuck(now_us))
-        return AttentionView(
-            needs=tuple(note for found in needs for note in found.notes),
-            stuck=tuple(note for found in stuck for note in found.notes),
-            counts={found.kind.value: found.n for found in (*needs, *stuck) if found.n},
-        )
+        return _view(list(self._needs(now_us)), list(self._stuck(now_us)))
+
+    def needs(self) -> AttentionView:
+        """Only what needs a person."""
+        return _view(list(self._needs(self._store.now_us())), ())
 
     # -- needs a person -------------------------------------------------------------------------------
 
@@ -197,6 +196,14 @@ class _Kind(NamedTuple):
     kind: AttentionKind
     n: int
     notes: Sequence[ConcernView]
+
+
+def _view(needs: Sequence[_Kind], stuck: Sequence[_Kind]) -> AttentionView:
+    return AttentionView(
+        needs=tuple(note for found in needs for note in found.notes),
+        stuck=tuple(note for found in stuck for note in found.notes),
+        counts={found.kind.value: found.n for found in (*needs, *stuck) if found.n},
+    )
 
 
 def _kind(kind: AttentionKind, notes: Iterable[ConcernView]) -> _Kind:

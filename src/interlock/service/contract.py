@@ -472,6 +472,72 @@ class AttentionView(Record):
     counts: Mapping[str, int]
 
 
+class RecapLinkView(Record):
+    """A pull request made by a run, or a commit without one, as a recap shows it."""
+
+    repository: str
+    #: Null for a commit without a pull request.
+    pull_request: int | None
+    #: Its newest commit.
+    commit: str
+    url: str
+    #: `open`, `merged` or `closed`; null for a commit.
+    outcome: str | None
+    #: `pending`, `success`, `failure` or `cancelled`; null if it has no checks, or they are unknown.
+    ci_outcome: str | None
+    ci_why: str
+    #: The page with its checks.
+    checks_url: str
+
+
+class RecapEntryView(Record):
+    """An item in a recap, with the event that put it there."""
+
+    item: int
+    #: Empty if the item was deleted since.
+    title: str
+    #: Its status now; null if it was deleted since.
+    status: str | None
+    lane: str | None
+    agent: str | None
+    run: int | None
+    #: When it finished, failed, was superseded or started.
+    at: datetime
+    reason: str
+    #: How long the run took; of a wait, how long the item waited for its first run.
+    span_s: float | None
+    #: The error that its last run reported; only of failed items.
+    error: str | None
+    #: The item that took its place.
+    by_item: int | None
+    #: The newest pull requests and commits of its runs, at most 3; only of ended items.
+    links: tuple[RecapLinkView, ...]
+
+
+class RecapView(Record):
+    """What happened in a span of time, the newest first."""
+
+    #: Since when; later than requested if there were more than 20,000 events.
+    since: datetime
+    until: datetime
+    #: Whether it reaches back as far as requested.
+    complete: bool
+    #: Numbers of items by outcome (`finished`, `failed`, `superseded`, `cancelled`), of failed runs whose
+    #: items were not given up (`retries`), and of all runs that started (`runs`).
+    counts: Mapping[str, int]
+    finished: tuple[RecapEntryView, ...]
+    failed: tuple[RecapEntryView, ...]
+    superseded: tuple[RecapEntryView, ...]
+    #: Items whose first run started then, those that had waited longest first.
+    waits: tuple[RecapEntryView, ...]
+    #: What needs a person now: at most 5 of each kind.
+    needs: tuple[ConcernView, ...]
+    #: How many there are of each kind, counted to 100.
+    needs_counts: Mapping[str, int]
+    #: How many of them are not in `needs`.
+    needs_more: int
+
+
 class TrendView(Record):
     """The numbers at one minute. Counts are of the time since the minute before; null if that is unknown."""
 
@@ -967,6 +1033,8 @@ class Service(LaneService, PlanService, SeriesService, Protocol):
     def attention(self) -> AttentionView: ...
 
     def upcoming(self, *, limit: int = 10) -> list[WhyView]: ...
+
+    def recap(self, *, window_s: float = 28_800.0, limit: int = 20) -> RecapView: ...
 
     def demo(self) -> DemoView: ...
 

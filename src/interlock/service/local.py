@@ -28,6 +28,7 @@ from interlock.service.maintenance import Maintenance
 from interlock.service.notices import Notices
 from interlock.service.plans import Plans
 from interlock.service.reads import ReadOperations
+from interlock.service.recap import Recaps
 from interlock.service.runs import RunOperations
 from interlock.service.series import SeriesOperations
 from interlock.service.workers import Workers
@@ -39,7 +40,7 @@ POLL_S = 1.0
 PARTS = (
     *(Arrivals, ClaimOperations, RunOperations, RunStarts, ItemOperations, Plans, ReadOperations, Agents),
     *(LaneOperations, Blocks, LaneGates, Workers, Notices, SeriesOperations, Maintenance, Access, Attention),
-    *(EffectOperations, DemoOperations, ItemBatches),
+    *(EffectOperations, DemoOperations, ItemBatches, Recaps),
 )
 
 
@@ -162,6 +163,7 @@ class LocalService(RepeatableOperations):
         attention = Attention(self.store, reads.why)
         self.attention = attention.attention
         self.upcoming = attention.upcoming
+        self.recap = Recaps(self.store, attention.needs).recap
         demo = DemoOperations(self.store)
         self.demo = demo.demo
         self.start_demo = demo.start_demo

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from interlock.core.ci import CiFilter
-from interlock.core.names import WINDOW_MAX_S
+from interlock.core.names import RECAP_MAX, WINDOW_MAX_S
 from interlock.core.plans.model import PlanStatus
 from interlock.core.row import NamedTuple
 from interlock.core.states import ItemStatus
@@ -352,6 +352,12 @@ ENTRIES: Mapping[str, ManualEntry] = {
     "trend": ManualEntry({"minutes": "How many minutes: 1 to 180; 60 if left out."}),
     "attention": ManualEntry(),
     "upcoming": ManualEntry(),
+    "recap": ManualEntry(
+        {
+            "window_s": f"How far back it looks, in seconds: 1 to {WINDOW_MAX_S:,}; default: 8 hours.",
+            "limit": f"The most rows of each section, at most {RECAP_MAX}; default: 20.",
+        }
+    ),
     "demo": ManualEntry(),
     "start_demo": ManualEntry({}, {}),
     "stop_demo": ManualEntry({}, {}),

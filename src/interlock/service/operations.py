@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
-from interlock.core.names import BATCH_MAX, UPCOMING_MAX
+from interlock.core.names import BATCH_MAX, RECAP_MAX, UPCOMING_MAX
 from interlock.core.row import NamedTuple
 from interlock.core.scopes import Needs
 from interlock.service.contract import DoneView, Service
@@ -252,6 +252,7 @@ OPERATIONS = (
     Operation("trend", "GET", "/trend", READ, "trend"),
     Operation("attention", "GET", "/attention", READ),
     Operation("upcoming", "GET", "/upcoming", READ, "upcoming", limit_max=UPCOMING_MAX),
+    Operation("recap", "GET", "/recap", READ, limit_max=RECAP_MAX),
     Operation("demo", "GET", "/demo", READ),
     Operation("start_demo", "POST", "/demo/start", ADMIN),
     Operation("stop_demo", "POST", "/demo/stop", ADMIN),

@@ -31,6 +31,7 @@ from interlock.core.model import (
 from interlock.core.notices import NoticeMark
 from interlock.core.overtaking import AgentPresence
 from interlock.core.plans.model import Completion, Edge, Need, Plan, Revision, Task
+from interlock.core.recap import RecapEvent
 from interlock.core.record import Record
 from interlock.core.row import NamedTuple
 from interlock.core.timing import Timing
@@ -279,6 +280,14 @@ class EventQuery(Record):
     newest: bool = False
 
 
+class RecapEvents(NamedTuple):
+    """The events for a recap, the newest first."""
+
+    events: list[RecapEvent]
+    #: Since when they are complete: the requested time, or that of the oldest event that was read.
+    since_us: int
+
+
 class Depths(Record):
     """Numbers of items."""
 
@@ -474,7 +483,11 @@ class Store(Protocol):
     #: Recent runs, the newest first. The newest `RUNS_MAX` live runs and as many ended ones are searched;
     #: with `until_us` those that started before it.
     def recent_runs(self, query: RunQuery) -> list[RecentRun]: ...
+    #: The ends of these runs. Live and unknown ones are left out.
+    def ended_runs(self, runs: Sequence[RunId]) -> dict[RunId, RunRecord]: ...
     def events(self, query: EventQuery) -> list[StoredEvent]: ...
+    #: The events for a recap, from a time on, among the newest `EVENTS_MAX`.
+    def recap_events(self, since_us: int) -> RecapEvents: ...
     #: Items that wait for an agent are counted up to 1,000.
     def agent(self, key: str) -> Agent | None: ...
     def agents(self) -> list[Agent]: ...

@@ -12,10 +12,12 @@ from interlock.core.claims import Agent, Pool
 from interlock.core.continuity import Lineage
 from interlock.core.errors import StoreUnavailable
 from interlock.core.handles import Handle
-from interlock.core.model import AHEAD_MAX, Gate, Item, ItemId, ModeRule, PlanId, RecentRun, RunRecord
+from interlock.core.model import AHEAD_MAX, Gate, Item, ItemId, ModeRule, PlanId, RecentRun, RunId, RunRecord
 from interlock.core.notices import NoticeMark
 from interlock.core.overtaking import AgentPresence
 from interlock.core.plans.model import Edge, Need, Plan, PlanStatus, Revision, Task
+from interlock.core.recap import KINDS as RECAP_KINDS
+from interlock.core.recap import RecapEvent
 from interlock.core.record import replace
 from interlock.core.states import ItemStatus
 from interlock.core.workers import WorkerRecord
@@ -47,6 +49,7 @@ from interlock.store.port import (
     LaneQuery,
     LaneRow,
     PlanQuery,
+    RecapEvents,
     RunQuery,
     StoredCompletion,
     StoredEvent,
@@ -137,6 +140,9 @@ class Reads:
 
     def runs(self, item: ItemId) -> list[RunRecord]:
         return [run_from_row(r) for r in self._read("runs_of_item", item=item)]
+
+    def ended_runs(self, runs: Sequence[RunId]) -> dict[RunId, RunRecord]:
+        return {r.run: r for r in map(run_from_row, self._read("load_runs", runs=runs))} if runs else {}
 
     def run_agents(self, handles: Sequence[Handle]) -> dict[Handle, str]:
         items, runs = [handle.item for handle in handles], [handle.run for handle in handles]
@@ -290,6 +296,13 @@ class Reads:
 
         found = [StoredEvent(seq=r[0], event=event_from_row(r[1:])) for r in self.tables.reading(work)]
         return found[::-1] if query.newest else found
+
+    def recap_events(self, since_us: int) -> RecapEvents:
+        first = self._first_event_since(since_us)
+        rows = self._read("recap_events", seq=first, kinds=sorted(RECAP_KINDS), limit=EVENTS_MAX)
+        oldest = self._read("oldest_of_newest_events", seq=first, others=EVENTS_MAX - 1)
+        since_us = oldest[0][0] if len(oldest) > 1 else since_us
+        return RecapEvents([RecapEvent(*row) for row in rows], since_us)
 
     def depths(self) -> Depths:
         tallies = self._read("tallies")

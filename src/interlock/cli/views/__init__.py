@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         itemwatch,
         live,
         policies,
+        recap,
         runs,
         series,
         sessions,

@@ -14,6 +14,7 @@ from interlock.dashboard.pages.lanes import lanes
 from interlock.dashboard.pages.overview import overview
 from interlock.dashboard.pages.plan import plan
 from interlock.dashboard.pages.plans import plans
+from interlock.dashboard.pages.recap import recap
 from interlock.dashboard.pages.runs import runs
 from interlock.dashboard.pages.series import series
 from interlock.dashboard.pages.settings import new_token, settings
@@ -22,6 +23,7 @@ from interlock.dashboard.visit import PageFunction
 
 ROUTES: Mapping[str, PageFunction] = {
     "/": overview,
+    "/recap": recap,
     "/items": items,
     "/items/{item}": item,
     "/lanes": lanes,

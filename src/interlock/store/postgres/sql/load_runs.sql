@@ -1,2 +1,2 @@
--- The ends of runs, to answer a late report.
+-- The existing ones of the named ended runs.
 SELECT * FROM interlock.runs WHERE run = ANY(%(runs)s::bigint[])

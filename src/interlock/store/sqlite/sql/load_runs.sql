@@ -1,2 +1,2 @@
--- The ends of runs, to answer a late report.
+-- The existing ones of the named ended runs.
 SELECT * FROM runs WHERE run IN (SELECT value FROM json_each(:runs))
