@@ -369,7 +369,17 @@ def test_a_hold_that_an_agents_token_does_not_allow_leaves_nothing_behind(
 TYPED = (
     *("add x", "next --agent coder", "renew 7.1.0123456789abcdef", "done 7.1.0123456789abcdef"),
     *("fail 7.1.0123456789abcdef", "release 7.1.0123456789abcdef", "inbox 7.1.0123456789abcdef", "msg 1 x"),
-    *("ask 7.1.0123456789abcdef why?", "ls", "show 1", "why 1", "events", "stats", "metrics", "log 1"),
+    *(
+        "ask 7.1.0123456789abcdef why?",
+        "ls",
+        "show 1",
+        "why 1",
+        "events",
+        "stats",
+        "recap",
+        "metrics",
+        "log 1",
+    ),
     *("cancel 1 --reason x", "edit 1 --title y", "retry 1", "pause agent coder --reason x", "block lane l:1"),
     *(
         "unblock lane l:1",

@@ -232,6 +232,8 @@ def _look(service: LocalService, cast: _Cast) -> None:
     service.trend()
     service.attention()
     service.upcoming()
+    service.add([NewItem(title="given up", agent="solist", type="own", max_attempts=1)])
+    service.fail(_reports(_next_own(service, "solist")))
     assert service.recap(limit=100).failed
     service.cancel(service.add([NewItem(title="counted")])[0].arrival or 0, why="over")
     service.metrics()
