@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 from contextlib import closing
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -20,12 +21,22 @@ from interlock.dashboard.pages import ROUTES
 from interlock.dashboard.rendering import web_address
 from interlock.service.contract import Report
 from interlock.service.local import LocalService
+from interlock.store.sqlite.database import SqliteDatabase
+from tests.clock import Clock
 from tests.dashboard.client import Site
 from tests.dashboard.effect_scenes import add_failed, effect, outbox_of
 from tests.dashboard.item_scenes import start
 from tests.dashboard.test_hostile_items import Structure, one_line, texts
 
 AGENT, LANE = "coder", "issue:acme/app#42"
+
+
+class Ticking(Clock):
+    """A millisecond passes whenever it is read, so that what is sorted by time has one order."""
+
+    def __call__(self) -> int:
+        self.advance(0.001)
+        return super().__call__()
 
 
 class Drawn(dict[str, list[tuple[str, ...]]]):
@@ -73,9 +84,10 @@ def story(service: LocalService, text: str) -> dict[str, str]:
 
 
 def drawn(site: Site, text: str) -> Drawn:
-    """The elements of every page of a store with this text."""
+    """The elements of every page of a store with this text, in the same milliseconds: pages draw time."""
     with (
         tempfile.TemporaryDirectory() as folder,
+        patch.object(SqliteDatabase, "now_us", Ticking()),
         closing(open_service(url=f"sqlite:///{Path(folder) / 'interlock.db'}")) as service,
     ):
         assert isinstance(service, LocalService)

@@ -33,6 +33,7 @@ _EXAMPLES = {
     "actor": "bot",
     "on_dead_letter": ["notify-send", "Interlock", "An item failed for good."],
     "on_question": ["notify-send", "Interlock", "An agent asks a person."],
+    "quota_patterns": ["aider: Rate limit of * is used up"],
 }
 _TRUSTED = """
 # The next ones belong in your own settings, ~/.config/interlock/config.toml. From this file they
