@@ -99,6 +99,8 @@ def use_outbox(outbox: OutboxStore) -> None:
     assert outbox.put_off(taken, None, "GitHub refused it", failed=True, maybe_sent=True)
     assert outbox.drop_each([EffectPlace(REPOSITORY, NUMBER, taken.place)], "not needed") == 1
     assert [each.name for each in outbox.settled(2)] == ["new:4", "new:3"]
+    assert outbox.take(300, -REPOSITORY) is None
+    assert outbox.next_s(-REPOSITORY) is None
     assert [each.made for each in outbox.effects(REPOSITORY, NUMBER, 2)] == [None, 1]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from interlock.service.local import LocalService
+from interlock.store.outbox import Effect
 from tests.dashboard.client import Site, Visitor
 from tests.dashboard.effect_scenes import add_failed, effect, outbox_of, usual_effects
 from tests.dashboard.plan_scenes import HOSTILE, LONG, RIGHT_TO_LEFT
@@ -23,6 +24,19 @@ def test_an_empty_store_says_so(admin: Visitor) -> None:
     words = admin.get("/effects").words
     for told in ("No effect has failed.", "Nothing waits to be sent.", "Nothing was sent yet."):
         assert told in words
+
+
+def test_a_notice_names_its_receiver_and_links_nowhere(site: Site, admin: Visitor) -> None:
+    store = service_of(site).store
+    store.github.repository(-7, "hooks.example.com")
+    store.github.outbox.enqueue([Effect(-7, 0, "question:1", "notice", '{"text": "*Question* of coder"}')])
+    taken = store.github.outbox.take(60, -7)
+    assert taken is not None
+    why = "hooks.example.com answered with 404."
+    store.github.outbox.put_off(taken, None, why, failed=True, maybe_sent=False)
+    seen = admin.get("/effects")
+    assert "Send the notice *Question* of coder to hooks.example.com hooks.example.com answered" in seen.words
+    assert "github.com/hooks" not in seen.text
 
 
 def test_each_effect_says_what_it_does_where_and_what_became_of_it(site: Site, admin: Visitor) -> None:

@@ -13,6 +13,7 @@ from tests.docs.pages import WRITTEN, anchors, links, name_of
 HOSTS = {
     "keepachangelog.com",
     "semver.org",
+    "www.standardwebhooks.com",
     # The public documentation of agents that are run under a lease.
     "code.claude.com",
     "developers.openai.com",

@@ -264,7 +264,7 @@ def test_what_is_owed_is_sent_and_shown(here: Command, repo: Repository) -> None
 def test_what_waits_for_a_person_is_seen_everywhere_and_sent_again(
     here: Command, repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interlock.github.outbox.REFUSALS", 1)
+    monkeypatch.setattr("interlock.service.relay.REFUSALS", 1)
     issue = repo.issue("Crash", by="alice")
     enqueue(here, repo, Comment(text="hello").row(IssueRef(repo.id, issue.number), "c1"))
     repo.github.faults.refuse(403, "This issue is locked", on="/comments")

@@ -30,12 +30,13 @@ from interlock.github.effects import (
     read_effect,
     salvage_comment,
 )
-from interlock.github.outbox import LEASE_S, OUTAGE, OutboxRelay, SendPass
+from interlock.github.outbox import LEASE_S, OutboxRelay
 from interlock.github.remarks import mark, marks
 from interlock.github.status_publisher import StatusPublisher
 from interlock.github.tokens import AppToken, PlainToken
 from interlock.service.contract import Report
 from interlock.service.local import LocalService
+from interlock.service.relay import OUTAGE, SendPass
 from interlock.store.outbox import Effect, LeasedEffect, OutboxEntry, OutboxStore
 from interlock.store.port import Store
 from interlock.store.postgres.database import Database

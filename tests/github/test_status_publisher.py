@@ -9,11 +9,12 @@ import pytest
 
 from interlock.github.effects import IssueRef, ProgressComment
 from interlock.github.number_views import number_view
-from interlock.github.outbox import OutboxRelay, SendPass
+from interlock.github.outbox import OutboxRelay
 from interlock.github.remarks import marks
 from interlock.github.status_publisher import StatusPublisher
 from interlock.service import event_cursor
 from interlock.service.contract import Report
+from interlock.service.relay import SendPass
 from interlock.store.github import StoredReaction
 from tests.conformance.conftest import clock, empty_file, kept_databases, open_service  # noqa: F401
 from tests.github.desk import Desk

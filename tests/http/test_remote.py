@@ -327,8 +327,15 @@ def test_a_worker_and_a_hold_need_no_database_address(far: Command, up: Up) -> N
 
 
 def test_commands_that_need_the_database_say_so(serving: Serving, tmp_path: Path) -> None:
-    far = Command(tmp_path, url=serving.url, env={"INTERLOCK_TOKEN": serving.token()})
-    for command in (["migrate"], ["prune", "--older-than", "90d"], ["github", "sweep"], ["up"]):
+    env = {"INTERLOCK_TOKEN": serving.token(), "INTERLOCK_NOTIFY_URLS": '["http://127.0.0.1:1/"]'}
+    far = Command(tmp_path, url=serving.url, env=env)
+    for command in (
+        ["migrate"],
+        ["prune", "--older-than", "90d"],
+        ["github", "sweep"],
+        ["notify", "send"],
+        ["up"],
+    ):
         error = far("--json", *command).error
         assert error["code"] == "invalid_input"
         assert "INTERLOCK_URL" in error["message"] + error["hint"]
@@ -407,6 +414,7 @@ TYPED = (
     *("agents resume coder", "pools set p --max 2", "pools remove p", "lanes mode enforce --lane l:1"),
     *("lanes mend l:1 --reason x", "github ingest - --event ping --delivery 1", "github status 7"),
     *("github sweep", "github send", "github doctor", "github reconcile", "github import", "github host 1"),
+    "notify send",
     *("agents ls", "pools ls", "workers ls", "lanes ls"),
     *("token ls", "token create x --scope read", "token revoke x", "actions sweep", "push"),
     *("work --agent coder --exit-when-idle -- true", "hold l:2 -- true", "session status", "session clean"),
@@ -425,7 +433,7 @@ STORELESS = (
         "policy check",
     ),
     *("policy test", "policy schema", "github", "demo", "completion", "help", "series init", "hook install"),
-    "hook uninstall",
+    *("hook uninstall", "notify", "notify test"),
 )
 
 

@@ -326,6 +326,14 @@ def test_an_effect_is_owed_in_five_and_sent_with_ten(desk: Desk) -> None:
         assert taken is not None
         assert outbox.settle(taken, made=1, outcome="")
 
+    def send_notice(_: object) -> None:
+        taken = outbox.take(60, -1)
+        assert taken is not None
+        assert outbox.settle(taken, made=None, outcome="")
+
     assert desk.cost(enqueue)[0] == 5
     assert desk.cost(send)[0] == 10
     assert desk.cost(lambda _: outbox.take(60))[0] == 3
+    github.repository(-1, "hooks.example.com")
+    outbox.enqueue([Effect(-1, 0, f"question:{n}", "notice", "{}") for n in range(50)])
+    assert desk.cost(send_notice)[0] == 9  # it is not marked as sent

@@ -104,6 +104,7 @@ ENTRIES = {
     "actions": Entry("actions_commands", "actions", _SET_UP),
     "policy": Entry("policy_commands", "policy", _SET_UP),
     "github": Entry("github_commands", "github", _SET_UP),
+    "notify": Entry("notify_commands", "notify", _SET_UP),
     "hook": Entry("hook_command", "hook", _SET_UP),
     "mcp": Entry("mcp_command", "mcp", _SET_UP),
     "up": Entry("up_command", "up", _STORE),

@@ -33,6 +33,7 @@ _EXAMPLES = {
     "actor": "bot",
     "on_dead_letter": ["notify-send", "Interlock", "An item failed for good."],
     "on_question": ["notify-send", "Interlock", "An agent asks a person."],
+    "notify_urls": ["https://hooks.example.com/interlock"],
     "quota_patterns": ["aider: Rate limit of * is used up"],
 }
 _TRUSTED = """

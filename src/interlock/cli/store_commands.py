@@ -16,7 +16,9 @@ from interlock.service.item_fields import span_s
 
 if TYPE_CHECKING:
     from interlock.notify.notifier import Notifier
+    from interlock.notify.webhooks import Webhooks
     from interlock.service.contract import LaneService, Service
+    from interlock.service.opening import OpenedService
 
 
 def sweep(
@@ -35,11 +37,15 @@ def sweep(
     if not once:
         tell(f"Sweeping every {every_s:g} s; stop with Ctrl-C.")
     with call.service() as service:
-        notifier = notifier_of(call, service)
+        notifier, webhooks = notifier_of(call, service), webhooks_of(call, service)
+        if webhooks is not None and not once:
+            webhooks.start()  # a slow receiver must not delay a sweep
         while True:
             try:
                 _print_sweep(call, service.sweep(), quiet=not once)
                 notifier.run()
+                if webhooks is not None and once:
+                    webhooks.run()
             except (StoreUnavailable, StoreBusy) as error:
                 if once:
                     raise
@@ -48,6 +54,16 @@ def sweep(
             if once:
                 return Exit.OK
             time.sleep(every_s)
+
+
+def webhooks_of(call: Invocation, service: OpenedService) -> Webhooks | None:
+    """Sends notices to the receivers of the settings; None without receivers, or behind a server, which sends
+    them."""
+    if not call.settings.notify_urls or service.store is None:
+        return None
+    from interlock.notify.webhooks import Webhooks
+
+    return Webhooks(service.store, call.settings, tell=tell)
 
 
 def notifier_of(call: Invocation, service: Service) -> Notifier:

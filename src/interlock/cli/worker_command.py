@@ -45,7 +45,7 @@ def work(
     INTERLOCK_ITEM, INTERLOCK_PAYLOAD and other variables. Ctrl-C drains, a second Ctrl-C stops what runs.
     """
     from interlock.cli.hold_command import cannot_run
-    from interlock.cli.store_commands import notifier_of
+    from interlock.cli.store_commands import notifier_of, webhooks_of
     from interlock.cli.views.worker_screen import WorkerScreen
     from interlock.github.run_feedback import account_reporter, reactions_of_runs, salvage_comments
     from interlock.github.wiring import start_check
@@ -118,6 +118,8 @@ def work(
         )
         call.outage.on_change = worker.report_outage
         notifier_of(call, service).start()
+        if (webhooks := webhooks_of(call, service)) is not None:
+            webhooks.start()
         _drain_on_signals(worker)
         try:
             with screen.showing(worker):

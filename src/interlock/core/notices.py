@@ -1,6 +1,8 @@
-"""Notices: which events start a user's command, and how often it is tried."""
+"""Notices: which events start a user's command or are sent to receivers, and how often a command is tried."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from interlock.core.model import Event, EventKind
 from interlock.core.record import Record
@@ -38,8 +40,20 @@ def is_question(event: Event) -> bool:
     return event.kind == "question.asked"
 
 
+def is_quota_limit(event: Event) -> bool:
+    """Whether an agent starts nothing until a provider's limit ends."""
+    return event.kind == EventKind.AGENT_WALLED
+
+
 #: The events of each notice, by the setting that has its command.
 NOTICES = {"on_dead_letter": is_dead_letter, "on_question": is_question}
+#: The events that receivers can get, by the word of the setting `notify_events`.
+SUBJECTS = {"dead_letter": is_dead_letter, "question": is_question, "quota_limit": is_quota_limit}
+
+
+def subject_of(event: Event, wanted: Collection[str]) -> str | None:
+    """Which of the wanted subjects an event is."""
+    return next((name for name, fits in SUBJECTS.items() if name in wanted and fits(event)), None)
 
 
 def wait_s(tries: int) -> float | None:

@@ -21,6 +21,7 @@ from interlock.core.errors import GitHubRefused, GitHubUnavailable, InvalidInput
 from interlock.core.record import Record, as_dict, replace
 from interlock.core.row import NamedTuple
 from interlock.github.remarks import from_answer, has_mark, marked
+from interlock.service.relay import EffectFailed, EffectOutcome, EffectUncertain
 from interlock.store.outbox import Effect, LeasedEffect
 
 if TYPE_CHECKING:
@@ -92,23 +93,6 @@ def _request(
     method: str, route: str, body: Any = None, *, again: bool = True, **values: object
 ) -> GitHubRequest:
     return GitHubRequest(method=method, route=route, values=values, body=body, again=again)
-
-
-class EffectOutcome(Record):
-    """An effect that was sent or proved unneeded."""
-
-    outcome: str
-    #: GitHub's id of what it made.
-    made: int | None = None
-    dropped: bool = False
-
-
-class EffectFailed(Exception):
-    """GitHub answered, but the effect did not happen. It is retried, then becomes a dead letter."""
-
-
-class EffectUncertain(Exception):
-    """Only a person can say whether it happened."""
 
 
 class Sending:

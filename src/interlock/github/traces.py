@@ -10,8 +10,9 @@ from interlock.core import tracing
 from interlock.core.errors import InterlockError
 from interlock.core.model import ItemId
 from interlock.core.tracing import TraceContext
-from interlock.github.effects import EffectFailed, ProgressComment, read_effect
+from interlock.github.effects import ProgressComment, read_effect
 from interlock.github.orders import PARENT
+from interlock.service.relay import EffectFailed
 from interlock.service.spans import About, Span, Spans
 from interlock.service.trace_export import context_of
 from interlock.store.links import LinkedRun

@@ -64,8 +64,8 @@ OWN = (
     Metric(
         "effects",
         COUNTER,
-        "Effects on GitHub that this server sent (`sent`), found unneeded (`dropped`), put off (`put_off`) or"
-        " gave up on (`dead`).",
+        "Effects on GitHub and notices that this server sent (`sent`), found unneeded (`dropped`), put off"
+        " (`put_off`) or gave up on (`dead`).",
         ("outcome",),
     ),
     Metric("duty_age_seconds", GAUGE, "Time since a periodic job last succeeded.", ("duty",)),
@@ -81,6 +81,10 @@ _OUTCOMES = {
     "deliveries": ("decided", "put_off", "carried_out"),
     "effects": ("sent", "dropped", "put_off", "dead"),
 }
+
+
+#: Jobs whose counts are those of another job's metric.
+_COUNTED_AS = {"receivers": "effects"}
 
 
 class Instruments:
@@ -137,8 +141,9 @@ class Instruments:
 
     def done(self, name: str, result: Any) -> None:
         """Count a success of a periodic job."""
-        for outcome in _OUTCOMES.get(name, ()):
-            self._outcomes[name].labels(outcome).inc(getattr(result, outcome, 0))
+        counted = _COUNTED_AS.get(name, name)
+        for outcome in _OUTCOMES.get(counted, ()):
+            self._outcomes[counted].labels(outcome).inc(getattr(result, outcome, 0))
 
     def failed(self, name: str) -> None:
         """Count a failure of a periodic job."""

@@ -19,6 +19,7 @@ from interlock.github.series.controller import open_on_database
 from interlock.github.series.overview import repositories_of
 from interlock.github.tokens import is_given
 from interlock.github.wiring import Shared, open_intake, open_outbox_relay, open_reconciler
+from interlock.notify.webhooks import Webhooks
 from interlock.service.local import LocalService
 from interlock.service.series import reconcile_begun
 from interlock.service.spans import open_spans
@@ -118,6 +119,10 @@ def open_periodic_jobs(
             PeriodicJob("sessions", ANSWERS_S, service.forget_sessions),
             PeriodicJob("metrics", METRICS_S, service.count_history),
         ]
+        if settings.notify_urls:
+            # Of its own: a slow receiver must not delay effects on GitHub.
+            webhooks = Webhooks(service.store, settings)
+            jobs.append(PeriodicJob("receivers", EFFECTS_S, webhooks.run))
         if is_given(os.environ):
             relay = opened.enter_context(open_outbox_relay(settings, shared))
             reconciler = opened.enter_context(open_reconciler(settings, shared))

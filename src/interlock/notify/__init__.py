@@ -1,1 +1,1 @@
-"""Runs users' commands on events: dead letters, questions to people."""
+"""Tells users of dead letters and questions: runs their commands, and sends notices to receivers."""

@@ -301,7 +301,7 @@ def _paused_plan(plan: Plan) -> ConcernView:
 
 def _effects(n: int) -> ConcernView:
     more = "" if n < COUNTED else " or more"
-    many = "1 change on GitHub has" if n == 1 else f"{n}{more} changes on GitHub have"
+    many = "1 change on GitHub or notice has" if n == 1 else f"{n}{more} changes on GitHub or notices have"
     return ConcernView(
         kind=AttentionKind.EFFECTS.value,
         sentence=f"{many} failed and used up the retries.",

@@ -99,7 +99,7 @@ class EffectStatus(StrEnum):
 
 
 class OutboxEffectView(Record):
-    """A change on GitHub that waits, has failed, or was made."""
+    """A change on GitHub or a notice that waits, has failed, or was sent."""
 
     id: str
     #: `waiting`, `dead` or `sent`.

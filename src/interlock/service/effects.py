@@ -1,4 +1,4 @@
-"""The operations on effects: changes on GitHub that wait, have failed, or were made."""
+"""The operations on effects: changes on GitHub and notices that wait, have failed, or were sent."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from interlock.service.item_view import maybe_moment, moment
 from interlock.store.outbox import EffectPlace, EffectRecord
 from interlock.store.port import Store
 
-_ID = re.compile(r"([0-9]{1,18}):([0-9]{1,18}):([0-9]{1,18})", re.ASCII)
-_START = EffectPlace(-1, 0, 0)
+_ID = re.compile(r"(-?[0-9]{1,18}):([0-9]{1,18}):([0-9]{1,18})", re.ASCII)
+_START = EffectPlace(-(10**18), 0, 0)
 #: The parts of effects that say what they change; the first one that an effect has counts.
 _DETAILS = ("labels", "label", "logins", "workflow", "state", "content", "topic", "text")
 _DETAIL_MAX = 120
 
 
 class EffectOperations:
-    """Lists effects on GitHub, and decides on those that have failed."""
+    """Lists effects, and decides on those that have failed."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

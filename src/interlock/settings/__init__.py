@@ -81,12 +81,12 @@ def _command(description: str) -> Any:
     return Setting(description=description, from_repository=FromRepository.NO, kind=tuple)
 
 
-def _list(description: str) -> Any:
+def _list(description: str, example: str) -> Any:
     return Setting(
         description=description,
         from_repository=FromRepository.NO,
         kind=tuple,
-        form=("a list of texts", '["aider: Rate limit reached"]'),
+        form=("a list of texts", example),
     )
 
 
@@ -293,7 +293,7 @@ class Settings(Record):
     )
     public_url: str = _text(
         "The server's address as other machines reach it (https://interlock.example.com). Default:"
-        " unknown. `token create` prints it."
+        " unknown. `token create` prints it, and notices to receivers link to the dashboard there."
     )
     allowed_hosts: str = _text(
         "Host names that the server accepts, without ports, separated by commas; * allows any."
@@ -308,6 +308,18 @@ class Settings(Record):
         " a shell. It gets the event as JSON on standard input."
     )
     on_question: tuple[str, ...] | None = _command("The same for a question to a person.")
+    notify_urls: tuple[str, ...] | None = _list(
+        "Receivers: addresses to which servers, sweepers and workers send a JSON request for each question"
+        " and each dead letter. https is required, except for this machine and `notify_http_hosts`.",
+        '["https://hooks.example.com/interlock"]',
+    )
+    notify_events: str = _text(
+        "What is sent to the receivers, separated by commas: question, dead_letter, quota_limit. Default:"
+        " question, dead_letter.",
+    )
+    notify_http_hosts: str = _text(
+        "Host names of receivers that may be reached over plain http, separated by commas. Default: none.",
+    )
     quota_scope: str = _text(
         "Who waits when a worker or the hook notices a provider's limit in an agent's output: item, agent"
         " (default), or pool for all agents of its pool, which share an account.",
@@ -321,6 +333,7 @@ class Settings(Record):
     quota_patterns: tuple[str, ...] | None = _list(
         "How further programs say that a limit was hit: a list of texts such as 'aider: Rate limit of * is"
         " used up'. A line of output must begin so; * before the colon is any program, after it any text.",
+        '["aider: Rate limit reached"]',
     )
     types: Mapping[str, TypeDefaults]
     #: The policies of the tables [types.NAME], [policies.lanes] and [policies.projects].
@@ -396,6 +409,7 @@ OTHER_VARIABLES = frozenset(
         "INTERLOCK_GITHUB_APP_KEY_FILE",
         "INTERLOCK_TOKEN",
         "INTERLOCK_WEBHOOK_SECRET",
+        "INTERLOCK_NOTIFY_SECRET",
         "INTERLOCK_DEBUG",
     }
 )

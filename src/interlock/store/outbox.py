@@ -1,14 +1,19 @@
-"""The outbox in a database: unsent effects on GitHub, and the outcomes of sent ones.
+"""The outbox in a database: unsent effects, and the outcomes of sent ones.
 
 Effects of one number are sent in the order of arrival, by one relay at a time: the relay that takes the next
 effect leases the number, and only that lease can settle the effect. A taken effect counts as sent, since a
 relay that died may have sent it: the next relay first checks whether GitHub has it.
+
+A receiver of notices has a row among the repositories, with a negative id and the name of its host; its
+queue is number 0. A taken notice does not count as sent: it is sent again in any case, with the same id. So
+it does not count towards GitHub's limits either.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 from interlock.core.row import NamedTuple
 from interlock.core.timing import maybe_us, to_us
@@ -16,7 +21,7 @@ from interlock.store.tables import Ask, Tables
 
 
 class Effect(NamedTuple):
-    """An effect on GitHub. A number has each name once; 0 is the repository itself."""
+    """An effect on GitHub, or a notice. A number has each name once; 0 is the repository or the receiver."""
 
     repository: int
     number: int
@@ -128,28 +133,38 @@ class OutboxStore:
         """Enqueue effects in this order, each once by its name; gives the number of new ones."""
         return self._tables.writing(lambda ask: enqueue(ask, effects))
 
-    def take(self, lease_s: float) -> LeasedEffect | None:
-        """Lease the longest due number, and take its first effect. None if none is due, or if the next effect
-        would exceed the limit of effects a minute or an hour."""
+    def take(self, lease_s: float, receiver: int | None = None) -> LeasedEffect | None:
+        """Lease the longest due number of GitHub, and take its first effect. None if none is due, or if the
+        next effect would exceed the limit of effects a minute or an hour. With `receiver`: of its queue."""
         token = os.urandom(8).hex()
+        lease = {"lease_us": to_us(lease_s), "token": token}
+
+        def leasing(ask: Ask) -> list[Any]:
+            if receiver is None:
+                return ask("outbox/lease", **lease)
+            return ask("outbox/lease_receiver", receiver=receiver, **lease)
 
         def work(ask: Ask) -> LeasedEffect | None:
-            while leased := ask("outbox/lease", lease_us=to_us(lease_s), token=token):
+            while leased := leasing(ask):
                 repository, number = leased[0]
                 of = {"repository": repository, "number": number}
                 found = ask("outbox/head", **of)
                 if found:
                     place, *rest = found[0]
-                    ask("outbox/mark_sent", place=place, **of)
+                    if receiver is None:
+                        ask("outbox/mark_sent", place=place, **of)
                     return LeasedEffect(repository, number, place, token, *rest)
                 ask("outbox/set_due", wait_us=0, held=token, token=None, **of)
             return None
 
         return self._tables.writing(work)
 
-    def next_s(self) -> float | None:
-        """The seconds until an effect can be taken; None if all are sent."""
-        found = self._tables.read("outbox/next")
+    def next_s(self, receiver: int | None = None) -> float | None:
+        """The seconds until an effect of GitHub, or of a receiver, can be taken; None if all are sent."""
+        if receiver is None:
+            found = self._tables.read("outbox/next")
+        else:
+            found = self._tables.read("outbox/next_of_receiver", receiver=receiver)
         return max(0.0, found[0][0] / 1e6) if found else None
 
     def settle(self, taken: LeasedEffect, *, made: int | None, outcome: str) -> bool:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from interlock.store.access import AccessStore, Note
     from interlock.store.github import GitHubStore
     from interlock.store.metrics import Meter
+    from interlock.store.outbox import Effect
     from interlock.store.statements import Statements
 
 T = TypeVar("T")
@@ -425,7 +426,8 @@ class Store(Protocol):
     def begin_mark(self, name: str, seq: int) -> None: ...
     #: True for one caller only, if the mark is unmoved and not leased.
     def lease_mark(self, mark: NoticeMark, token: int, lease_s: float) -> bool: ...
-    #: Move a mark by the token of its lease. The lease ends, or keeps others away for a while.
+    #: Move a mark by the token of its lease. The lease ends, or keeps others away for a while. Effects are
+    #: enqueued in the same transaction.
     def move_mark(
         self,
         name: str,
@@ -435,6 +437,7 @@ class Store(Protocol):
         tries: int = 0,
         wait_s: float = 0.0,
         event: Event | None = None,
+        effects: Sequence[Effect] = (),
     ) -> bool: ...
     #: Continue run numbers above a fence of this store's lineage, armed at that time, which this run met.
     #: False if another store gives out numbers in this one's name.

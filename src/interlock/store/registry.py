@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from interlock.store.access import AccessStore
     from interlock.store.github import GitHubStore
     from interlock.store.metrics import Meter
+    from interlock.store.outbox import Effect
 
 
 class Registry(Reads):
@@ -178,11 +179,16 @@ class Registry(Reads):
         tries: int = 0,
         wait_s: float = 0.0,
         event: Event | None = None,
+        effects: Sequence[Effect] = (),
     ) -> bool:
         to = {"name": name, "token": token, "seq": seq, "tries": tries, "wait_us": to_us(wait_s)}
 
         def work(ask: Ask) -> bool:
             moved = bool(ask("move_mark", **to))
+            if moved and effects:
+                from interlock.store.outbox import enqueue  # noqa: PLC0415  (few stores have receivers)
+
+                enqueue(ask, effects)
             if moved and event is not None:
                 log(ask, [event])
             return moved

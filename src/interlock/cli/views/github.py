@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from interlock.github.intake import Ingested
     from interlock.github.number_views import NumberView
     from interlock.github.order_executor import OrderOutcome
-    from interlock.github.outbox import SendPass
     from interlock.github.reconciler import MissedEvents
     from interlock.service.contract import OwedView
+    from interlock.service.relay import SendPass
 
 _STATUS = {"decided": "Decided", "repeated": "Skipped", "put_off": "Will be retried"}
 

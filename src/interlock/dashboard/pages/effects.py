@@ -1,4 +1,4 @@
-"""The effects: changes on GitHub that failed, wait to be sent, or were sent lately."""
+"""The effects: changes on GitHub and notices that failed, wait to be sent, or were sent lately."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ _WORDS: Mapping[str, str] = {
     "dispatch": "Start the workflow",
     "status": "Set the commit status to",
     "lane": "Show the lane's holder as a status",
+    "notice": "Send the notice",
 }
 
 
@@ -58,6 +59,7 @@ def _shown(effect: Mapping[str, Any]) -> dict[str, Any]:
         **effect,
         "words": words,
         "place": f"{effect['repository']}{place}",
-        "url": f"https://github.com/{effect['repository']}{path}",
+        # A receiver has no page.
+        "url": "" if effect["kind"] == "notice" else f"https://github.com/{effect['repository']}{path}",
         "dropped": (effect["outcome"] or "").startswith(("not sent", "dropped")),
     }
