@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from interlock.github.work_reaction import WorkReaction
     from interlock.gitlanes.service import GitLanes
     from interlock.process.reaction import PostedReaction
-    from interlock.service.contract import CheckView, LaneService, LaneView, Service
+    from interlock.service.contract import CheckView, LaneView, Service
     from interlock.service.local import LocalService
     from interlock.service.series import RepositorySeries
     from interlock.store.series_notes import SeriesNotes
@@ -92,11 +92,12 @@ def repair_lane(settings: Settings, lane: str, *, why: str) -> LaneView:
     return _open_git(settings).mend(lane, why=why, by=settings.actor)
 
 
-def orphaned_reactions(lanes: LaneService) -> list[PostedReaction]:
-    """What dead runs still show on GitHub; a database does not know."""
-    from interlock.gitlanes.service import GitLanes  # noqa: PLC0415
-
-    return lanes.orphaned_reactions() if isinstance(lanes, GitLanes) else []
+def orphaned_reactions(settings: Settings) -> list[PostedReaction]:
+    """What dead runs still show on GitHub. A database does not know it."""
+    if scheme_of(settings.url) != "git":
+        return []
+    with closing(_open_git(settings)) as lanes:
+        return lanes.orphaned_reactions()
 
 
 def series_checks(lanes: OpenedLanes) -> list[CheckView]:

@@ -172,7 +172,7 @@ def sweep(
             dry_run=dry_run,
             tell=tell,
         )
-        orphaned = app.orphaned_reactions(lanes)
+        orphaned = app.orphaned_reactions(call.settings)
         taken = orphaned if dry_run else remove_reactions(github, orphaned, tell)
     return call.out.answer(
         {"swept": swept, "reactions": taken},

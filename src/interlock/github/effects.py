@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from interlock.core.errors import GitHubRefused, GitHubUnavailable, InvalidInput
 from interlock.core.record import Record, as_dict, replace
@@ -95,6 +96,12 @@ def _request(
     return GitHubRequest(method=method, route=route, values=values, body=body, again=again)
 
 
+class OneRequest(Protocol):
+    """An effect that is one request."""
+
+    def request(self, repo: str, number: int) -> GitHubRequest: ...
+
+
 class Sending:
     """An effect in delivery, leased by a sender."""
 
@@ -120,14 +127,14 @@ class Sending:
             raise EffectFailed("This sender has no store to render the text from.")
         return self._publisher
 
-    def ask(self, what: GitHubEffect | GitHubRequest) -> GitHubAnswer:
+    def ask(self, what: OneRequest | GitHubRequest) -> GitHubAnswer:
         where = self.taken.repo, self.taken.number
         request = what if isinstance(what, GitHubRequest) else what.request(*where)
         if not request.again and self._is_late():
             raise GitHubUnavailable("It took so long that another sender may have taken it.")
         return request.send(self.github)
 
-    def ask_unless(self, what: GitHubEffect | GitHubRequest, *refusals: int) -> GitHubAnswer | None:
+    def ask_unless(self, what: OneRequest | GitHubRequest, *refusals: int) -> GitHubAnswer | None:
         """None if GitHub refuses with one of these statuses."""
         try:
             return self.ask(what)
@@ -155,7 +162,7 @@ class Sending:
 KINDS: dict[str, type[GitHubEffect]] = {}
 
 
-class GitHubEffect(Record):
+class GitHubEffect(Record, ABC):
     """Something to do on GitHub."""
 
     #: Its name in the outbox.
@@ -185,11 +192,9 @@ class GitHubEffect(Record):
         """The result of an earlier attempt whose answer was lost; None if it did nothing."""
         return None
 
+    @abstractmethod
     def send(self, sending: Sending) -> EffectOutcome:
-        raise NotImplementedError
-
-    def request(self, repo: str, number: int) -> GitHubRequest:
-        raise NotImplementedError
+        """Do it on GitHub."""
 
     def _data(self) -> dict[str, Any]:
         return as_dict(self)

@@ -10,6 +10,7 @@ An order that this version cannot read is kept and waits for a person.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self
@@ -202,7 +203,7 @@ def work_item(
 ORDERS: dict[str, type[Order]] = {}
 
 
-class Order(Record):
+class Order(Record, ABC):
     """An order to carry out for a number."""
 
     #: Its name in JSON.
@@ -229,8 +230,9 @@ class Order(Record):
             given["key"] = WorkKey(*given["key"])
         return cls(**{**given, "place": ItemLocation(data["project"], data["lane"])})
 
+    @abstractmethod
     def carry_out(self, execution: Execution) -> OrderResult:
-        raise NotImplementedError
+        """Do what the order says."""
 
     def effects(self, execution: Execution, outcome: str) -> list[Effect]:  # noqa: ARG002  (few have any)
         """The effects that are enqueued for GitHub when the order ends."""

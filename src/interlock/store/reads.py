@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -76,19 +77,20 @@ from interlock.store.tables import Ask, Tables
 NO_SEQ = 2**63 - 1
 
 
-class Reads:
+class Reads(ABC):
     """The reading half of a store. Each backend adds `now_us`, `at_once`, `due` and `look`."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self._read = tables.read
 
+    @abstractmethod
     def now_us(self) -> int:
-        raise NotImplementedError
+        """The store's time."""
 
+    @abstractmethod
     def _own_findings(self) -> Sequence[Finding]:
         """The doctor's findings beyond the checks that are statements."""
-        raise NotImplementedError
 
     def stranded(self, after: str, limit: int) -> tuple[list[str], str]:
         rows = self._read("stranded", after=after, limit=limit)

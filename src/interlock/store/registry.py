@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +33,9 @@ class Registry(Reads):
     #: The tables with rows of a plan, and their column.
     by_plan: Sequence[tuple[str, str]] = BY_PLAN
 
+    @abstractmethod
     def _repair(self, lane: str) -> None:
         """Let the rules repair a lane, in the current transaction."""
-        raise NotImplementedError
 
     def _wake(self) -> None:
         """Notify waiting claims that there may be work."""
