@@ -30,7 +30,7 @@ def texts(here: Command, *args: str) -> dict[str, str]:
 
 
 def test_they_are_written_once_and_replaced_only_by_force(here: Command) -> None:
-    answer = here("series", "init", "--mode", "enforce")
+    answer = here("series", "init", "--stage", "enforce")
     assert answer.code == 0, answer
     for name in FILES:
         assert "|| 'enforce'" in (here.directory / name).read_text()
@@ -42,7 +42,7 @@ def test_they_are_written_once_and_replaced_only_by_force(here: Command) -> None
     assert here("series", "init").code == 2
     assert here("series", "init", "--force").code == 0
     assert "|| 'observe'" in (here.directory / FILES[0]).read_text()
-    assert here("series", "init", "--mode", "later").code == 2
+    assert here("series", "init", "--stage", "later").code == 2
     assert here("series", "init", "--output", "/dev/null/x").code == 2
 
 

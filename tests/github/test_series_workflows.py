@@ -34,7 +34,7 @@ class Workplace:
         self.github, self.repo, self.url = github, repo, url
         (directory / "desk").mkdir()
         self.desk = CommandHere(directory / "desk", env={"INTERLOCK_URL": url or f"git+file://{repo.bare}"})
-        found = self.desk.ok("series", "init", "--dry-run", "--mode", mode, "--install", "interlock")
+        found = self.desk.ok("series", "init", "--dry-run", "--stage", mode, "--install", "interlock")
         self.runner = Runner(
             github,
             repo,

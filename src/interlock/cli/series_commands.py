@@ -187,9 +187,11 @@ def metrics(
 def init(
     ctx: typer.Context,
     *,
-    mode: Annotated[
+    stage: Annotated[
         str,
         typer.Option(
+            "--stage",
+            "--mode",  # as it was called first
             metavar="observe|enforce|comment",
             autocompletion=lambda: ["observe", "enforce", "comment"],
             help="The first stage of the rollout.",
@@ -216,7 +218,7 @@ def init(
 
     call = invocation_of(ctx)
     source, wheels = source_of(install)
-    texts = series_workflows(one_of("mode", mode, RolloutStage), source)
+    texts = series_workflows(one_of("stage", stage, RolloutStage), source)
     directory = tree() / WORKFLOWS if output is None else Path(output)
     files = {directory / name: text.encode() for name, text in texts.items()}
     if dry_run and not call.out.json:

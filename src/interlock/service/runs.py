@@ -185,7 +185,7 @@ class RunOperations:
         An agent that joins the pool at the same moment counts as joining it afterwards.
         """
         limits = {h.item: r.wall for r, h in zip(reports, handles, strict=True) if r.wall is not None}
-        named = [item for item, wall in limits.items() if wall.whole_agent or wall.whole_pool]
+        named = [item for item, limit in limits.items() if limit.whole_agent or limit.whole_pool]
         runs = {i.id: i.state.run_agent for i in filter(None, map(self._store.item, named))}
         pools: dict[str, str | None] = {}
         if any(limits[item].whole_pool for item in runs):
