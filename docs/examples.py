@@ -44,6 +44,7 @@ _VOLATILE = (
     (re.compile(r"inode \d+, mark [0-9a-f]{16}|device \d+, inode \d+"), "<file>"),
     (re.compile(r"\b[0-9a-f]{12}\b"), "<commit>"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?Z?"), "<time>"),
+    (re.compile(r"^\d{4}-\d\d-\d\d(?=  )"), "<day>"),
     (re.compile(r"\b\d\d:\d\d:\d\d\b"), "<time>"),
     (re.compile(r"\b\d+(\.\d+)?/(s|min|h)\b"), "<rate>"),
     (re.compile(r"\b\d+(\.\d+)? (s|min|h|d)\b"), r"<number> \2"),

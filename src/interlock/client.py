@@ -36,6 +36,7 @@ from interlock.process.outcome import error_text, result_text
 from interlock.service.contract import (
     AddView,
     ChangeView,
+    CostView,
     EventView,
     HoldView,
     ItemFilter,
@@ -235,6 +236,18 @@ class Lease:
             return [service.ask(r.run, question, timeout_s=timeout_s, yield_lane=yield_lane) for r in reports]
 
         return self._end(ask, self._live.renewal)
+
+    def cost(
+        self,
+        *,
+        usd: float | None = None,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+    ) -> CostView:
+        """Report what the run has used so far, in all. It may have ended or lost its lease."""
+        return self._il.service.cost(
+            self.handle, usd=usd, input_tokens=input_tokens, output_tokens=output_tokens
+        )
 
     def inbox(self) -> list[MessageView]:
         """Messages that came since the last call; the next call marks these as read."""

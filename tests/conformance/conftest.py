@@ -42,6 +42,7 @@ ON_SQLITE = ("sqlite", "http")
 #: What a usual run tries through a server.
 THROUGH_A_SERVER = (
     "test_attention",
+    "test_costs",
     "test_done_and_next",
     "test_effects",
     "test_external",

@@ -159,6 +159,8 @@ def good(scene: Scene) -> dict[str, dict[str, Any]]:
         "fail": {"reports": [Report(run="7.7.0123456789abcdef")]},
         "release": {"reports": [Report(run="7.7.0123456789abcdef")]},
         "inbox": {"run": run},
+        "cost": {"run": run, "usd": 0.5},
+        "spending": {},
         "act_as": {"run": run, "account": "alice"},
         "pass_fence": {"run": run, "fence": 1, "armed_us": 0},
         "ask": {"run": "7.7.0123456789abcdef", "question": "x"},

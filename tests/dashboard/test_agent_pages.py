@@ -33,7 +33,7 @@ class TestAgents:
         assert "reviewer paused Its reviews repeat themselves 0 of 1" in words
         assert "triager at a quota limit ends in 22 min" in words
         assert "writer idle 0 no limit 1 alive" in words
-        assert "Pool Slots used Agents models 1 of 4 coder , reviewer , triager" in words
+        assert "Pool Slots used Used today Agents models 1 of 4 coder , reviewer , triager" in words
 
     def test_trouble_comes_first(self, busy: Fleet, admin: Visitor) -> None:
         assert busy

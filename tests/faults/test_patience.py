@@ -208,6 +208,11 @@ CASES: dict[str, Case] = {
         lambda desk: desk.lease(lane=desk.lane()).run,
         lambda service, run: service.act_as(run, "alice"),
     ),
+    "cost": _on_run(
+        lambda desk: desk.lease(lane=desk.lane()).run,
+        lambda service, run: service.cost(run, usd=0.5),
+    ),
+    "spending": _plain(lambda service: service.spending()),
     "pass_fence": _on_run(
         lambda desk: desk.lease(lane=desk.lane()).run,
         lambda service, run: service.pass_fence(run, fence=10**6, armed_us=0),

@@ -195,6 +195,7 @@ BODIES: dict[str, Any] = {
     **{name: {"run": "{run}"} for name in ("inbox", "sender_of", "plan_batch", "unwanted")},
     "item_of": {"handle": "{run}"},
     "act_as": {"run": "{run}", "account": "alice"},
+    "cost": {"run": "{run}", "usd": 0.5, "input_tokens": 10, "output_tokens": 1},
     "pass_fence": {"run": "{run}", "fence": 1, "armed_us": 0},
     "see_worker": WORKER | {"agent": "{agent}"},
     "leave_worker": {"name": WORKER["name"]},

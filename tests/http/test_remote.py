@@ -383,6 +383,7 @@ TYPED = (
         "why 1",
         "events",
         "stats",
+        "spending",
         "recap",
         "metrics",
         "log 1",

@@ -158,7 +158,7 @@ def _tell_and_wait(service: LocalService) -> None:
     service.set_pool("gpu", max_concurrency=2)
     service.set_agent("trainer", pool="gpu")
     service.add([NewItem(title="train", agent="trainer", type="own")])
-    assert _next_own(service, "trainer")
+    service.cost(_next_own(service, "trainer")[0].run, usd=0.25, input_tokens=10)
     service.pools()
     service.see_worker("w", host="h", pid=1, folder="/", agent="coder", slots=1, runs=0)
     service.workers()
@@ -235,6 +235,7 @@ def _look(service: LocalService, cast: _Cast) -> None:
     service.add([NewItem(title="given up", agent="solist", type="own", max_attempts=1)])
     service.fail(_reports(_next_own(service, "solist")))
     assert service.recap(limit=100).failed
+    assert service.spending()
     service.cancel(service.add([NewItem(title="counted")])[0].arrival or 0, why="over")
     service.metrics()
     for item in cast:

@@ -249,6 +249,7 @@ def test_a_token_for_reading_reads_and_no_more(door: Here) -> None:
             "complete": run,
             "fail": {**run, "error": "e"},
             "release": run,
+            "report_cost": {**run, "usd": 1},
             "ask": {**run, "question": "Which?"},
             "add_item": {"title": "x"},
             "send_message": {"item": 1, "text": "x"},

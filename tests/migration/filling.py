@@ -116,6 +116,7 @@ def _claim(service: LocalService, dice: random.Random, held: list[LeaseView], n:
     leases = service.next(dice.choice([*AGENTS, EDITOR]), labels=["gpu"], limit=2, lease_s=3600, worker="w")
     for lease in leases:
         service.act_as(lease.run, "alice")
+        service.cost(lease.run, usd=0.25, output_tokens=n)
     held += leases
 
 

@@ -20,6 +20,7 @@ COMMANDS = {
     "cancel": "cancel {item} --reason {why} --force {force}",
     "cancel_lane": "cancel --lane {lane} --reason {why} --force {force}",
     "cancel_plan": "plan cancel {plan} --reason {why}",
+    "cost": "cost {run} --usd {usd} --input {input_tokens} --output {output_tokens}",
     "create_plan": "plan create {graph}",
     "create_token": "token create {name} --scope {scope}",
     "doctor": "doctor",
@@ -64,6 +65,7 @@ COMMANDS = {
     "set_edit_deadline": "plan set-deadline {plan} {edit_deadline_s}",
     "set_pool": "pools set {name} --max {max_concurrency}",
     "show": "show {item}",
+    "spending": "spending --days {days}",
     "sweep": "sweep",
     "take_back": "release --item {item} --reason {why}",
     "tokens": "token ls",
@@ -96,6 +98,8 @@ _OPTIONS = {
     "statuses": "--status",
     "max_concurrency": "--max",
     "blocker": "--by",
+    "input_tokens": "--input",
+    "output_tokens": "--output",
     "url": "--link",
 }
 

@@ -135,6 +135,9 @@ LEVELS = (
         "Events of the first 1,000 series, such as promotions and prevented assignments.",
         own="event",
     ),
+    Metric("agent_spent_today_usd", GAUGE, "What an agent's runs used today, in USD.", ("agent",)),
+    Metric("pool_spent_today_usd", GAUGE, "What a pool's runs used today, in USD.", own="pool"),
+    Metric("project_spent_today_usd", GAUGE, "What a project's runs used today, in USD.", ("project",)),
     Metric("workers", GAUGE, "Workers seen in the last minutes."),
     Metric("counting_behind", GAUGE, "1 while the counters lag behind the history."),
 )

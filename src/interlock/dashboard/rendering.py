@@ -19,6 +19,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from interlock.core.costs import told
 from interlock.core.row import NamedTuple
 from interlock.dashboard.charts.sparkline import sparkline
 from interlock.dashboard.visit import Notice, Page, Visit
@@ -133,6 +134,7 @@ def environment() -> Environment:
         "imperative": _imperative,
         "count": lambda number: f"{number:,}",
         "span": span,
+        "cost": lambda cost: told(cost["usd"], cost["input_tokens"], cost["output_tokens"]),
         "when": when,
         "compact": compact,
         "lower_first": lambda text: text[:1].lower() + text[1:],

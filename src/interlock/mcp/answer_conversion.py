@@ -20,6 +20,10 @@ REASONS_MAX = 100
 _TOOLS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "add": ("add_item", {"title": "title", "lane": "lane"}),
     "ask": ("ask", {"run": "run", "question": "question"}),
+    "cost": (
+        "report_cost",
+        {"run": "run", "usd": "usd", "input_tokens": "input_tokens", "output_tokens": "output_tokens"},
+    ),
     "done": ("complete", {"reports": "run"}),
     "edit_plan": (
         "edit_plan",

@@ -118,6 +118,14 @@ class DoneAnswer(EndAnswer):
     lease: NotRequired[LeaseAnswer | None]
 
 
+class CostAnswer(ToolAnswer):
+    """What your run has used in all."""
+
+    usd: NotRequired[float]
+    input_tokens: NotRequired[int]
+    output_tokens: NotRequired[int]
+
+
 class ReadAnswer(ToolAnswer):
     """Messages that you have not read."""
 

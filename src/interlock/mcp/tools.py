@@ -297,6 +297,29 @@ class Tools:
         limit = None if wait_s is None else QuotaLimit(for_s=wait_s, why=why)
         return await self._end("release", run, seen, wall=limit)
 
+    async def report_cost(
+        self,
+        run: _Run = None,
+        usd: Annotated[
+            float | None, Field(ge=0, description="Money that the run has used so far, in US dollars.")
+        ] = None,
+        input_tokens: Annotated[
+            int | None, Field(ge=0, description="Tokens that it has read so far.")
+        ] = None,
+        output_tokens: Annotated[
+            int | None, Field(ge=0, description="Tokens that it has written so far.")
+        ] = None,
+    ) -> tool_types.CostAnswer:
+        """Report what your run has used, so that people see what the work costs.
+
+        Call this if you know the figures, at best before `complete`. Pass totals of the whole run, not what
+        came since the last call: of each figure the greater value wins. It is accepted after the run has
+        ended, too.
+        """
+        given = {"usd": usd, "input_tokens": input_tokens, "output_tokens": output_tokens}
+        total = await self.call("cost", {"run": self._handle(run), **given})
+        return cast(tool_types.CostAnswer, {"refusal": None, **total})
+
     async def ask(
         self,
         question: Annotated[
@@ -702,7 +725,7 @@ class Tools:
 
 #: The names of the tools, in the order for models.
 NAMES = (
-    *("claim_next", "renew", "read_messages", "complete", "fail", "release", "ask"),
+    *("claim_next", "renew", "read_messages", "complete", "fail", "release", "ask", "report_cost"),
     *("add_item", "send_message", "get_item", "why", "who_has", "plan_status", "edit_plan"),
 )
 #: The read-only tools.

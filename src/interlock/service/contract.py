@@ -269,6 +269,27 @@ class HoldView(Record):
     exit_code: int
 
 
+class CostView(Record):
+    """What a run used, by its own reports."""
+
+    usd: float
+    input_tokens: int
+    output_tokens: int
+
+
+class SpendingView(Record):
+    """What an agent, a pool or a project used on a day."""
+
+    #: `agent`, `pool` or `project`.
+    scope: str
+    name: str
+    #: As in `2026-11-19`, in UTC.
+    day: str
+    usd: float
+    input_tokens: int
+    output_tokens: int
+
+
 class EndedRunView(Record):
     """A run in an item's history."""
 
@@ -282,6 +303,8 @@ class EndedRunView(Record):
     ended_at: datetime | None
     result: Any = None
     error: str | None = None
+    #: What it used; null if it has not reported that.
+    cost: CostView | None = None
 
 
 class RecentRunView(Record):
@@ -402,6 +425,8 @@ class ShowView(Record):
     seen: int = 0
     #: The version of the item, for an edit that must not overwrite another's.
     version: str = ""
+    #: What its runs used together; null if none has reported that.
+    cost: CostView | None = None
 
 
 class WhyView(Record):
@@ -536,6 +561,8 @@ class RecapView(Record):
     needs_counts: Mapping[str, int]
     #: How many of them are not in `needs`.
     needs_more: int
+    #: What runs used in all that reported it in this span.
+    cost: CostView
 
 
 class TrendView(Record):
@@ -676,6 +703,8 @@ class StatsView(Record):
     #: The groups, if requested; the most claims first.
     by: str | None = None
     groups: tuple[GroupView, ...] = ()
+    #: What agents, pools and projects used today.
+    spent_today: tuple[SpendingView, ...] = ()
 
 
 class SampleView(Record):
@@ -1007,6 +1036,17 @@ class Service(LaneService, PlanService, SeriesService, Protocol):
     def unwanted(self, run: str) -> str | None: ...
 
     def act_as(self, run: str, account: str) -> None: ...
+
+    def cost(
+        self,
+        run: str,
+        *,
+        usd: float | None = None,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+    ) -> CostView: ...
+
+    def spending(self, *, days: int = 7) -> list[SpendingView]: ...
 
     def show(self, item: int) -> ShowView: ...
 

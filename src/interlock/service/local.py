@@ -17,6 +17,7 @@ from interlock.service.arrivals import Arrivals
 from interlock.service.attention import Attention
 from interlock.service.blocks import Blocks
 from interlock.service.claims import ClaimOperations, PresenceReports, RunStarts
+from interlock.service.costs import Costs
 from interlock.service.demo import DemoOperations
 from interlock.service.effects import EffectOperations
 from interlock.service.gates import LaneGates
@@ -40,7 +41,7 @@ POLL_S = 1.0
 PARTS = (
     *(Arrivals, ClaimOperations, RunOperations, RunStarts, ItemOperations, Plans, ReadOperations, Agents),
     *(LaneOperations, Blocks, LaneGates, Workers, Notices, SeriesOperations, Maintenance, Access, Attention),
-    *(EffectOperations, DemoOperations, ItemBatches, Recaps),
+    *(EffectOperations, DemoOperations, ItemBatches, Recaps, Costs),
 )
 
 
@@ -186,6 +187,10 @@ class LocalService(RepeatableOperations):
         self.remove_pool = agents.remove_pool
         self.pause_project = agents.pause_project
         self.paused_projects = agents.paused_projects
+
+        costs = Costs(store)
+        self.cost = costs.cost
+        self.spending = costs.spending
 
         batches = ItemBatches(store)
         self.retry_dead = batches.retry_dead

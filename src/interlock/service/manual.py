@@ -222,6 +222,14 @@ ENTRIES: Mapping[str, ManualEntry] = {
         {"account": "The GitHub account that the run acts as."},
         {"run": "{run}", "account": "octocat"},
     ),
+    "cost": ManualEntry(
+        {
+            "usd": "Money that it has used so far, in US dollars.",
+            "input_tokens": "Tokens that it has read so far, cached ones included.",
+            "output_tokens": "Tokens that it has written so far.",
+        },
+        {"run": "{run}", "usd": 0.42, "input_tokens": 12000, "output_tokens": 900},
+    ),
     "pass_fence": ManualEntry(
         {
             "fence": "The fence that the run met.",
@@ -349,6 +357,7 @@ ENTRIES: Mapping[str, ManualEntry] = {
             "by": f"Runs are counted for each of these too. One of {_words(StatsBy)}.",
         }
     ),
+    "spending": ManualEntry({"days": "How many days, today included: 1 to 366; 7 if left out."}),
     "trend": ManualEntry({"minutes": "How many minutes: 1 to 180; 60 if left out."}),
     "attention": ManualEntry(),
     "upcoming": ManualEntry(),

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from interlock.core import counters
+from interlock.core.costs import Spender
 from interlock.core.counters import COUNTER, HISTOGRAM, KEPT, LABELS, LEVELS, Count, Labels, Metric, Naming
 from interlock.core.errors import StoreSealed, StoreUnavailable
 from interlock.core.model import US_PER_S
 from interlock.core.states import ItemStatus
 from interlock.core.workers import is_alive
 from interlock.service.contract import MetricView, SampleView, TrendView
+from interlock.service.costs import spending_since
 from interlock.service.item_view import moment
 from interlock.store.metrics import Levels, Sample
 from interlock.store.port import Store
@@ -20,6 +22,8 @@ from interlock.store.port import Store
 PREFIX = "interlock_"
 #: One pass counts at most this many times `LINES` events.
 STEPS = 10
+#: At most this many agents, pools and projects have a sample of what they spent.
+SPENDING_MAX = 1_000
 #: At most this many workers are read.
 WORKERS_MAX = 1_000
 MINUTE_US = 60 * US_PER_S
@@ -159,7 +163,13 @@ def _levels(store: Store, levels: Levels, naming: Naming) -> dict[str, list[Valu
         "effects_dead": levels.dead,
         "workers": sum(is_alive(worker, now_us) for worker in store.workers(WORKERS_MAX)),
     }
+    spent: defaultdict[str, list[Value]] = defaultdict(list)
+    for row in spending_since(store, 1, SPENDING_MAX):
+        is_label = row.scope in LABELS
+        labels = Labels(**{row.scope: row.name}) if is_label else Labels()
+        spent[row.scope].append((labels, "" if is_label else row.name, row.cost.usd))
     return {
+        **{f"{scope}_spent_today_usd": spent[scope] for scope in Spender},
         "items": [(Labels(), status, depths.shown.get(status, 0)) for status in (*ItemStatus, "asking")],
         "queue_depth": [(labels, "", n) for labels, n in ready.items()],
         "series_events": [(Labels(), event, n) for event, n in sorted(levels.series.items())],

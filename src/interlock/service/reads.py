@@ -7,11 +7,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import reduce
 from typing import TYPE_CHECKING, TypeGuard
 
 from interlock.core import names
 from interlock.core.ci import CiFilter
 from interlock.core.claims import MESSAGES_AT_ONCE
+from interlock.core.costs import Cost
 from interlock.core.cures import cure
 from interlock.core.endings import explain_loss
 from interlock.core.errors import InvalidInput, LeaseLost, NotFound, UnknownRun
@@ -44,6 +46,7 @@ from interlock.service.contract import (
     TrendView,
     WhyView,
 )
+from interlock.service.costs import cost_view, spending_since, spending_view
 from interlock.service.item_view import ItemView, in_line, maybe_moment, version
 from interlock.service.queries import run_query
 from interlock.service.view_builders import (
@@ -220,6 +223,9 @@ class ReadOperations:
         blocks = self._store.blocks_of(found.spec.lane, [found.id])
         messages = self._store.messages(found.id, 0, MESSAGES_AT_ONCE)
         inputs, absorber = self._chain(found, [message.origin for message in messages])
+        costs = self._store.costs.of_items([found.id]).get(found.id, {})
+        views = {run: cost_view(cost) for run, cost in costs.items()}
+        runs = [replace(run, cost=views.get(run.run)) for run in ((*ended, live) if live else ended)]
         return ShowView(
             item=ItemView(
                 found,
@@ -229,7 +235,7 @@ class ReadOperations:
                 self._store.gates_of([found.spec.lane] if found.spec.lane is not None else []),
                 next(iter(followed), None),
             ),
-            runs=(*ended, live) if live else ended,
+            runs=tuple(runs),
             messages=tuple(message_views(messages)),
             events=tuple(event_view(e) for e in events),
             why=explained.sentence,
@@ -242,6 +248,7 @@ class ReadOperations:
             delivered=found.state.delivered if live else 0,
             seen=found.state.seen if live else 0,
             version=version(ItemView(found)),
+            cost=cost_view(reduce(Cost.plus, costs.values())) if costs else None,
         )
 
     def _chain(self, item: Item, origins: Sequence[ItemId]) -> tuple[tuple[BriefView, ...], BriefView | None]:
@@ -339,7 +346,9 @@ class ReadOperations:
         It reads the events of the window, up to the newest 20,000."""
         names.check_number("window", window_s, 1, names.WINDOW_MAX_S)
         group = names.one_of("group", by, StatsBy).value if by is not None else None
-        return stats_view(self._store.figures(round(window_s * 1_000_000), group), group)
+        found = stats_view(self._store.figures(round(window_s * 1_000_000), group), group)
+        spent = tuple(map(spending_view, spending_since(self._store, 1, names.BATCH_MAX)))
+        return replace(found, spent_today=spent)
 
     def trend(self, *, minutes: int = 60) -> list[TrendView]:
         """The last minutes, the oldest first: what was ready, waiting and running, and counts per minute. A

@@ -10,6 +10,7 @@ from interlock.core.model import EventKind, Item, ItemId, RunId, RunRecord
 from interlock.core.recap import Recap, RecapEvent, recap
 from interlock.core.timing import to_us
 from interlock.service.contract import AttentionKind, AttentionView, RecapEntryView, RecapLinkView, RecapView
+from interlock.service.costs import cost_view
 from interlock.service.item_view import moment
 from interlock.store.links import LinkedRun
 from interlock.store.port import Store
@@ -51,6 +52,7 @@ class Recaps:
             needs=needs.needs,
             needs_counts=needs.counts,
             needs_more=_more(needs),
+            cost=cost_view(store.costs.reported(now_us - to_us(window_s))),
         )
 
 

@@ -41,6 +41,7 @@ from interlock.store.retention import Pruned
 
 if TYPE_CHECKING:
     from interlock.store.access import AccessStore, Note
+    from interlock.store.costs import CostStore
     from interlock.store.github import GitHubStore
     from interlock.store.metrics import Meter
     from interlock.store.outbox import Effect
@@ -458,6 +459,10 @@ class Store(Protocol):
     # -- access through a server
     @property
     def access(self) -> AccessStore: ...
+
+    # -- costs
+    @property
+    def costs(self) -> CostStore: ...
 
     # -- monitoring
     @property

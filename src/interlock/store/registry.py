@@ -22,6 +22,7 @@ from interlock.store.tables import Ask, MissingReference
 
 if TYPE_CHECKING:
     from interlock.store.access import AccessStore
+    from interlock.store.costs import CostStore
     from interlock.store.github import GitHubStore
     from interlock.store.metrics import Meter
     from interlock.store.outbox import Effect
@@ -285,6 +286,12 @@ class Registry(Reads):
         from interlock.store.metrics import Meter  # noqa: PLC0415
 
         return Meter(self.tables)
+
+    @property
+    def costs(self) -> CostStore:
+        from interlock.store.costs import CostStore  # noqa: PLC0415
+
+        return CostStore(self.tables)
 
     @property
     def access(self) -> AccessStore:

@@ -21,13 +21,14 @@ BY_ITEM = (
     ("blocks", "item"),
     ("github_links", "item"),
     ("github_accounts", "item"),
+    ("run_costs", "item"),
     ("items", "id"),
 )
 #: Tables without rows of items or plans.
 OF_THE_STORE = frozenset(
     {
         *("lanes", "plans", "pools", "agents", "paused_projects", "modes", "marks", "series_notes", "tokens"),
-        *("metric_labels", "metric_counts"),
+        *("metric_labels", "metric_counts", "spending"),
     }
 )
 #: Answers to repeatable requests. Sweeps delete them by their own age.

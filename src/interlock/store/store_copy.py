@@ -69,6 +69,8 @@ TABLES: dict[str, tuple[str, ...]] = {
     "github_links": ("run", "repository", "number", "commit_id"),
     "github_workflow_runs": ("repository", "id"),
     "series_notes": ("lane",),
+    "run_costs": ("run",),
+    "spending": ("scope", "name", "day"),
 }
 #: The tables that are not copied: a store's data about itself, and derived data; by backend.
 _BOTH = {"migrations", "meta", "stores", "tallies", "workers", "github_answers", "sessions", "trend"}

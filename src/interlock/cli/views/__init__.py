@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         access,
         agents,
         arrivals,
+        costs,
         figures,
         github,
         glossary,

@@ -10,6 +10,7 @@ from rich.table import Table
 from interlock.cli.cures import command
 from interlock.cli.page import Console, Text
 from interlock.cli.views import words
+from interlock.core.costs import dollars
 from interlock.core.cures import hint
 from interlock.core.timing import span
 from interlock.service.contract import CheckView, GroupView, StatsView
@@ -59,6 +60,11 @@ def stats(console: Console, seen: StatsView) -> None:
         **{f"would have: {reason}": n for reason, n in seen.would_have.items()},
     }
     console.print(Columns([Text(f"  {n} {name}", style=_style(name, n)) for name, n in named.items()]))
+    if seen.spent_today:
+        console.print()
+        console.print(Text("Spent today", style="bold"))
+        spent = [(each.scope, each.name, dollars(each.usd)) for each in seen.spent_today]
+        console.print(words.facts(*((scope, f"{name}  {usd}") for scope, name, usd in spent)))
     if seen.by is not None:
         console.print()
         _groups(console, seen.by, seen.groups)

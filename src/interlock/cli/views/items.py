@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from interlock.cli.page import Console, Table, Text
-from interlock.cli.views import history, words
+from interlock.cli.views import costs, history, words
 from interlock.core.model import Reason
 from interlock.core.timing import span
 from interlock.service.contract import (
@@ -122,7 +122,8 @@ def detail(console: Console, shown: ShowView) -> None:
         )
     )
     told = words.cure_lines(shown.cures, "hint")
-    console.print(words.facts(("why", _state(shown)), *told, *_facts(item)))
+    used = ("used", costs.in_words(shown.cost) if shown.cost is not None else None)
+    console.print(words.facts(("why", _state(shown)), *told, *_facts(item), used))
     if item.payload is not None:
         _heading(console, "Payload")
         console.print(Text(_indented_json(item.payload)))

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from interlock.cli import cures
 from interlock.cli.page import Console, Text
 from interlock.cli.views import words
+from interlock.core.costs import told as cost_words
 from interlock.core.row import NamedTuple
 from interlock.core.timing import span
 from interlock.dashboard.reasons import reason_words
-from interlock.service.contract import ConcernView, RecapEntryView, RecapLinkView, RecapView
+from interlock.service.contract import ConcernView, RecapEntryView, RecapLinkView, RecapView, to_json
 
 _DETAIL_CHARS = 300
 _STYLES = {"Finished": "green", "Failed": "red", "Waiting for you": "yellow"}
@@ -93,7 +94,9 @@ def _summary(answer: RecapView) -> str:
         f"{counts['retries']:,} failed and retried" if counts["retries"] else "",
     ]
     told = [part for part in parts if part and not part.startswith("0 ")]
-    return f"{', '.join(told)}." if told else "Nothing happened."
+    happened = f"{', '.join(told)}." if told else "Nothing happened."
+    spent = cost_words(answer.cost.usd, answer.cost.input_tokens, answer.cost.output_tokens)
+    return f"{happened} Used: {spent}." if any(to_json(answer.cost).values()) else happened
 
 
 def _sections(answer: RecapView) -> Iterator[_Section]:

@@ -13,6 +13,8 @@ from interlock.service.contract import ItemFilter
 
 #: How many agents and workers are listed, and how many runs of one agent.
 AGENTS, WORKERS, RUNS = 40, 25, 15
+#: How many projects are listed with what they spent today.
+PROJECTS = 50
 #: How many names are told that no agent has, and how many of the newest waiting items are searched for one.
 UNKNOWN_MAX, SEARCHED = 5, 200
 #: How many workers are read.
@@ -29,13 +31,22 @@ async def agents(visit: Visit) -> Page:
     by_agent: dict[str, list[Mapping[str, Any]]] = {}
     for worker in workers:
         by_agent.setdefault(worker["agent"], []).append(worker)
-    told = [{**each, **_told(each, by_agent.get(each["key"], ()), now)} for each in found]
+    spent = await _spent(visit)
+    told = [
+        {
+            **each,
+            "spent": spent.get(("agent", each["key"])),
+            **_told(each, by_agent.get(each["key"], ()), now),
+        }
+        for each in found
+    ]
     told.sort(key=lambda each: (each["rank"], each["key"]))
     if asked:
         key = agent_key(asked)
         chosen = next((each for each in told if each["key"] == key), None)
         return await _one(visit, key, chosen, by_agent.get(key, []))
     pools = await visit.call("pools")
+    pools = [{**pool, "spent": spent.get(("pool", pool["name"]))} for pool in pools]
     unknown = await visit.call("unknown_agents", limit=UNKNOWN_MAX + 1)
     values = {
         "one": None,
@@ -46,9 +57,15 @@ async def agents(visit: Visit) -> Page:
         "worker_count": len(workers),
         "alive": sum(worker["alive"] for worker in workers),
         "unknown": unknown[:UNKNOWN_MAX],
+        "projects": [each for (scope, _), each in sorted(spent.items()) if scope == "project"][:PROJECTS],
         "more_unknown": len(unknown) > UNKNOWN_MAX,
     }
     return Page("agents.html", values, "Agents", "agents")
+
+
+async def _spent(visit: Visit) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """What agents, pools and projects used today."""
+    return {(each["scope"], each["name"]): each for each in await visit.call("spending", days=1)}
 
 
 async def _one(

@@ -58,6 +58,7 @@ async def item(visit: Visit) -> Page:
         "live": next((run for run in found["runs"] if run["status"] == "running"), None),
         "runs": _runs(found)[:RUNS],
         "run_count": len(found["runs"]),
+        "used": found["cost"],
         "refused": _refused(found["events"]),
         "strip": run_strip(shown, found["runs"], found["events"]),
         "events": [_line(event, number) for event in reversed(found["events"][-EVENTS:])],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from interlock.core.costs import dollars
 from interlock.core.errors import InvalidInput
 from interlock.dashboard.pages.overview import KINDS
 from interlock.dashboard.reasons import reason_words
@@ -31,7 +32,7 @@ async def recap(visit: Visit) -> Page:
             {**each, "why": each["error"] or reason_words(each["reason"])} for each in found["failed"]
         ],
         "waiting": waiting,
-        "numbers": list(_numbers(counts, waiting)),
+        "numbers": list(_numbers(counts, waiting, found["cost"])),
         "more": {name: counts[name] - len(found[name]) for name in ("finished", "failed", "superseded")},
         "ranges": [
             {
@@ -45,7 +46,7 @@ async def recap(visit: Visit) -> Page:
     return Page("recap.html", values, "While you were away", "overview")
 
 
-def _numbers(counts: Mapping[str, int], waiting: int) -> Iterator[dict[str, Any]]:
+def _numbers(counts: Mapping[str, int], waiting: int, cost: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The numbers at the top. A number without a section is not shown if it is zero."""
     yield {"name": "Finished", "n": counts["finished"], "url": "#finished", "kind": ""}
     yield {
@@ -56,6 +57,8 @@ def _numbers(counts: Mapping[str, int], waiting: int) -> Iterator[dict[str, Any]
     }
     yield {"name": "Waiting for you", "n": waiting, "url": "#needs", "kind": ""}
     yield {"name": "Superseded", "n": counts["superseded"], "url": "#superseded", "kind": ""}
+    if any(cost.values()):
+        yield {"name": "Spent", "n": dollars(cost["usd"]), "url": "/agents", "kind": ""}
     yield {"name": "Runs", "n": counts["runs"], "url": "/runs?range=24h", "kind": ""}
 
 

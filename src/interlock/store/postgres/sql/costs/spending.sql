@@ -1,0 +1,3 @@
+-- What agents, pools and projects used on the days from one on, the newest day first.
+SELECT scope, name, day, micro_usd, input_tokens, output_tokens FROM interlock.spending WHERE day >= %(since)s
+ORDER BY day DESC, scope, name LIMIT %(limit)s
