@@ -30,6 +30,8 @@ from interlock.dashboard.pages import ROUTES
 from interlock.plans.planfile import plan_of
 from interlock.service.contract import Report
 from interlock.service.local import LocalService
+from interlock.store.postgres.database import Database
+from interlock.store.postgres.statement import StatementConnection
 from tests.dashboard.client import Site, Visitor
 
 #: A page takes at most so many times as long as its statements alone.
@@ -57,33 +59,44 @@ def dashboard(plan: Plan) -> list[Figure]:
 
 
 class Recorder:
-    """Notes the statements that a service runs."""
+    """Notes the statements that a service runs: on PostgreSQL all that are sent, also those that begin and
+    end a snapshot."""
 
     def __init__(self, service: LocalService) -> None:
         self._database: Any = service.store.database
-        self.calls: list[tuple[str, dict[str, Any]]] = []
+        remote = isinstance(self._database, Database)
+        #: What every statement passes through.
+        self._kind: Any = StatementConnection if remote else type(self._database)
+        self._method = "execute" if remote else "rows"
+        self.calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
 
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Note each statement until the end of the block."""
-        kind, rows = type(self._database), type(self._database).rows
+        run = getattr(self._kind, self._method)
         self.calls = []
 
-        def noted(database: Any, name: str, /, **params: Any) -> Any:
-            self.calls.append((name, params))
-            return rows(database, name, **params)
+        def noted(through: Any, *given: Any, **options: Any) -> Any:
+            self.calls.append((given, {name: each for name, each in options.items() if name != "cursor"}))
+            return run(through, *given, **options)
 
-        kind.rows = noted
+        setattr(self._kind, self._method, noted)
         try:
             yield
         finally:
-            kind.rows = rows
+            setattr(self._kind, self._method, run)
 
     def replay(self) -> float:
         """Milliseconds of the same statements, one after the other, and nothing else."""
         begun_s = time.perf_counter()
-        for name, params in self.calls:
-            self._database.rows(name, **params)
+        if isinstance(self._database, Database):
+            with self._database.connection() as conn:
+                for given, options in self.calls:
+                    found = conn.execute(*given, **options)
+                    _ = found.fetchall() if found.description else []
+        else:
+            for given, options in self.calls:
+                self._database.rows(*given, **options)
         return 1_000 * (time.perf_counter() - begun_s)
 
 

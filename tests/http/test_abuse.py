@@ -65,7 +65,7 @@ def test_unknown_handles_are_looked_up_together(
 
 
 #: What the server asks by itself meanwhile, and what SQLite does for each lease.
-UPKEEP = {"horizon", "newest_events", "agents", "event_bounds", "renew"}
+UPKEEP = {"horizon", "newest_events", "agents", "renew"}
 
 
 @pytest.mark.parametrize("what", ["runs/renew", "runs/done", "items"])

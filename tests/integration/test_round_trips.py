@@ -337,3 +337,24 @@ def test_an_effect_is_owed_in_five_and_sent_with_ten(desk: Desk) -> None:
     github.repository(-1, "hooks.example.com")
     outbox.enqueue([Effect(-1, 0, f"question:{n}", "notice", "{}") for n in range(50)])
     assert desk.cost(send_notice)[0] == 9  # it is not marked as sent
+
+
+def test_what_is_next_takes_three_more_for_each_further_item(desk: Desk) -> None:
+    """Taken out: what several predictions need is read once; then it took eleven."""
+    desk.add(10, agent="coder")
+
+    one, _ = desk.cost(lambda _: desk.service.upcoming(limit=1))
+    nine, _ = desk.cost(lambda _: desk.service.upcoming(limit=9))
+    assert nine == one + 8 * 3
+
+
+def test_the_start_of_a_window_of_the_history_takes_one(desk: Desk) -> None:
+    """Taken out: the bisection inside of the statement; each of its steps was a round trip."""
+
+    def counted() -> int:
+        return desk.cost(lambda _: desk.service.stats(window_s=60.0))[0]
+
+    desk.add(2)
+    few = counted()
+    desk.add(500)
+    assert counted() == few

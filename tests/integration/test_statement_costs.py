@@ -37,6 +37,7 @@ GROWS = {
     "event_counts": "reads up to EVENTS_MAX events of its window",
     "event_spans": "reads up to EVENTS_MAX events of its window",
     "expiring": "reads up to DEADLINES_MAX deadlines of items, to find the earliest ones of runs",
+    "first_event_since": "bisects the history, so it reads one page more each time that this doubles",
     "gated": "reads up to a hundred items behind shut gates",
     "github/notes": "reads the notes of up to SERIES_MAX series for metrics",
     "links/runs": "reads what runs, for the item of a run that goes on",

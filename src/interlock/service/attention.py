@@ -5,15 +5,14 @@ Every list is bounded, so these operations read a bounded number of rows however
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from interlock.core import names
 from interlock.core.blocks import Block
 from interlock.core.claims import Agent
 from interlock.core.cures import Cure, cure
-from interlock.core.errors import NotFound
-from interlock.core.model import Item
+from interlock.core.model import Item, ItemId
 from interlock.core.overtaking import is_absent
 from interlock.core.plans.model import Plan
 from interlock.core.record import replace
@@ -40,14 +39,16 @@ HEADS = 20
 class Attention:
     """The operations for the first look at a store."""
 
-    def __init__(self, store: Store, explain: Callable[[int], WhyView]) -> None:
+    def __init__(self, store: Store, explain: Callable[[Sequence[ItemId]], Mapping[ItemId, WhyView]]) -> None:
         self._store, self._explain = store, explain
 
     def upcoming(self, *, limit: int = 10) -> list[WhyView]:
         """The next items to be claimed, in order, each with what it waits for. Items of paused agents, and of
         agents at a quota limit, are left out. Looks at the first 1,000 queues."""
         names.check_whole("limit", limit, 1, names.UPCOMING_MAX)
-        return [why for item in self._store.upcoming(limit) if (why := self._why(item)) is not None]
+        found = [item.id for item in self._store.upcoming(limit)]
+        explained = self._explain(found)
+        return [explained[item] for item in found if item in explained]  # not what was deleted just now
 
     def attention(self) -> AttentionView:
         """What needs a person, and what is stuck: at most 5 of each kind, each with what helps. Each kind is
@@ -80,17 +81,13 @@ class Attention:
         self, kind: AttentionKind, items: Sequence[Item], more: Callable[[Item], Cure] | None = None
     ) -> _Kind:
         """Notes on the first of these items. Only these are explained."""
-        notes = []
-        for item in items[:NOTES]:
-            if (why := self._why(item)) is not None:
-                notes.append(self._note(kind, item, why, [] if more is None else [more(item)]))
+        explained = self._explain([item.id for item in items[:NOTES]])
+        notes = [
+            self._note(kind, item, why, [] if more is None else [more(item)])
+            for item in items[:NOTES]
+            if (why := explained.get(item.id)) is not None  # not what was deleted just now
+        ]
         return _Kind(kind, len(items), notes)
-
-    def _why(self, item: Item) -> WhyView | None:
-        try:
-            return self._explain(item.id)
-        except NotFound:  # it was deleted just now
-            return None
 
     def _note(self, kind: AttentionKind, item: Item, why: WhyView, more: Sequence[Cure]) -> ConcernView:
         said = question_of(self._store, item)

@@ -161,7 +161,7 @@ class LocalService(RepeatableOperations):
         self.stats = reads.stats
         self.metrics = reads.metrics
         self.trend = reads.trend
-        attention = Attention(self.store, reads.why)
+        attention = Attention(self.store, reads.why_each)
         self.attention = attention.attention
         self.upcoming = attention.upcoming
         self.recap = Recaps(self.store, attention.needs).recap

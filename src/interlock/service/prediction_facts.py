@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 from interlock.core.ledger import Snapshot
 from interlock.core.model import AHEAD_MAX, Item, ItemId, PlanId
@@ -22,6 +24,8 @@ from interlock.core.prediction import (
 from interlock.core.states import ItemStatus
 from interlock.store.port import Store
 
+T = TypeVar("T")
+
 _STARTABLE = (ItemStatus.PENDING, ItemStatus.DEFERRED)
 #: At most this many overdue items are read.
 LATE_MAX = 20
@@ -29,43 +33,62 @@ LATE_MAX = 20
 _WAITED = (ItemStatus.WAITING, ItemStatus.CANCELLED, ItemStatus.FAILED)
 
 
-def predict_item(store: Store, item: Item) -> Prediction:
-    """The facts for a prediction. The caller reads them in one snapshot with the item."""
-    snapshot = store.look(item.id)
-    near = [item, *(i for i in snapshot.items.values() if i.active)]
-    plans = {i.spec.plan for i in near} | {plan_of_lane(i.spec.lane or "") for i in near}
-    found = [p for plan in plans if plan is not None and (p := store.plan(plan)) is not None]
-    now_us = store.now_us()
-    startable, waited = item.status in _STARTABLE, item.spec.plan and item.status in _WAITED
-    named = {i.spec.agent_key for i in near if i.spec.agent_key}
-    late = _late(store, now_us) if startable else []
-    agents = {a.key: a for a in store.limited_agents(sorted(named))} if startable else {}
-    facts = Facts(
-        now_us=now_us,
-        snapshot=snapshot,
-        timing=store.timing,
-        ahead=min(AHEAD_MAX, store.ahead_of(item) + _swept_ahead(store, item, late, now_us))
-        if startable
-        else 0,
-        agents=without_late_runs(agents, late),
-        presence=store.presence(sorted(named)) if startable and named else {},
-        paused_projects=store.paused_projects() if startable else {},
-        blocks=tuple(store.blocks_of(item.spec.lane, [i.id for i in near])) if startable else (),
-        series=_series(store, item, snapshot) if startable else Series(),
-        plans={plan.id: plan for plan in found},
-        needs=tuple(store.needs(item.id)) if waited else (),
-        last_ends={p.id: _last_end(store, p) for p in found if p.edit_item in snapshot.items},
-    )
-    return predict(item, facts)
+class Predictions:
+    """Predictions from one snapshot of a store. What several of them need is read once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._found: dict[tuple[object, ...], Any] = {}
+
+    def _once(self, read: Callable[..., T], *of: Hashable) -> T:
+        key = (read, *of)
+        if key not in self._found:
+            self._found[key] = read(*of)
+        found: T = self._found[key]
+        return found
+
+    def of(self, item: Item) -> Prediction:
+        """What can happen to an item next. The caller reads it in the same snapshot."""
+        store, once = self._store, self._once
+        snapshot = once(store.look, item.id)
+        near = [item, *(i for i in snapshot.items.values() if i.active)]
+        plans = {i.spec.plan for i in near} | {plan_of_lane(i.spec.lane or "") for i in near}
+        found = [p for plan in plans if plan is not None and (p := once(store.plan, plan)) is not None]
+        now_us = once(store.now_us)
+        startable, waited = item.status in _STARTABLE, item.spec.plan and item.status in _WAITED
+        named = tuple(sorted({i.spec.agent_key for i in near if i.spec.agent_key}))
+        late = once(self._late, now_us) if startable else []
+        agents = {a.key: a for a in once(store.limited_agents, named)} if startable else {}
+        facts = Facts(
+            now_us=now_us,
+            snapshot=snapshot,
+            timing=store.timing,
+            ahead=self._ahead(item, late, now_us) if startable else 0,
+            agents=without_late_runs(agents, late),
+            presence=once(store.presence, named) if startable and named else {},
+            paused_projects=once(store.paused_projects) if startable else {},
+            blocks=tuple(store.blocks_of(item.spec.lane, [i.id for i in near])) if startable else (),
+            series=_series(store, item, snapshot) if startable else Series(),
+            plans={plan.id: plan for plan in found},
+            needs=tuple(store.needs(item.id)) if waited else (),
+            last_ends={p.id: _last_end(store, p) for p in found if p.edit_item in snapshot.items},
+        )
+        return predict(item, facts)
+
+    def _late(self, now_us: int) -> list[Item]:
+        """The items that a claim would sweep first, up to a bound. An edit is also due at its plan's
+        deadline."""
+        found = self._store.named_items(self._store.due(LATE_MAX))
+        return [i for i in found.values() if i.overdue(now_us) or i.spec.type == EDIT_TYPE]
+
+    def _ahead(self, item: Item, late: Sequence[Item], now_us: int) -> int:
+        swept = _swept_ahead(self._store, partial(self._once, self._store.look), item, late, now_us)
+        return min(AHEAD_MAX, self._store.ahead_of(item) + swept)
 
 
-def _late(store: Store, now_us: int) -> list[Item]:
-    """The items that a claim would sweep first, up to a bound. An edit is also due at its plan's deadline."""
-    found = store.named_items(store.due(LATE_MAX))
-    return [i for i in found.values() if i.overdue(now_us) or i.spec.type == EDIT_TYPE]
-
-
-def _swept_ahead(store: Store, item: Item, late: Sequence[Item], now_us: int) -> int:
+def _swept_ahead(
+    store: Store, look: Callable[[ItemId], Snapshot], item: Item, late: Sequence[Item], now_us: int
+) -> int:
     """How many items that a sweep makes ready may precede this one in the queue."""
     if item.status is not ItemStatus.PENDING:
         return 0
@@ -76,7 +99,7 @@ def _swept_ahead(store: Store, item: Item, late: Sequence[Item], now_us: int) ->
         if each.id == item.id or (plan is None and each.spec.lane == item.spec.lane is not None):
             continue
         simple = plan is None or (each.spec.plan is not None and each.state.run is not None)
-        snapshot = store.look(each.id)
+        snapshot = look(each.id)
         after = after_expiry(each, snapshot, now_us, store.timing) if simple else {}
         if plan is not None and not (simple and after[each.id].active):
             plans.add(plan)

@@ -275,20 +275,42 @@ class ReadOperations:
         followed = self._store.github.links.of_items([item])
         return replace(explained, ci=ci_sentence(followed[0])) if followed else explained
 
+    def why_each(self, items: Sequence[ItemId]) -> dict[ItemId, WhyView]:
+        """The same for several items, from one snapshot. Deleted items are left out."""
+        from interlock.service.prediction_facts import Predictions  # noqa: PLC0415
+
+        def read() -> list[Prediction]:
+            predictions = Predictions(self._store)
+            return [predictions.of(item) for item in self._store.named_items(items).values()]
+
+        made = self._store.at_once(read) if items else []
+        followed = self._store.github.links.of_items([each.item.id for each in made])
+        newest = {each.item: each for each in reversed(followed)}
+        views = {}
+        for each in made:
+            view, link = why_view(self._explained(each)), newest.get(each.item.id)
+            views[each.item.id] = view if link is None else replace(view, ci=ci_sentence(link))
+        return views
+
     def hindered(self, item: int) -> str | None:
         """Why a ready item cannot be started; null if it can."""
         return self._explain(item).hindered
 
     def predict(self, item: int) -> Prediction:
         """What can happen to an item next, from a snapshot of the store."""
-        from interlock.service.prediction_facts import predict_item  # noqa: PLC0415  (most commands explain nothing)
+        from interlock.service.prediction_facts import Predictions  # noqa: PLC0415  (most commands explain nothing)
 
-        return self._store.at_once(lambda: predict_item(self._store, require_item(self._store, ItemId(item))))
+        def read() -> Prediction:
+            return Predictions(self._store).of(require_item(self._store, ItemId(item)))
+
+        return self._store.at_once(read)
 
     def _explain(self, item: int) -> Explanation:
+        return self._explained(self.predict(item))
+
+    def _explained(self, made: Prediction) -> Explanation:
         from interlock.core.why import explain  # noqa: PLC0415
 
-        made = self.predict(item)
         found = made.item
         limit = _last(self._store, found, EventKind.RUN_RELEASED, "why") if found.at_quota_limit else None
         return explain(made, said=limit or self._question(found))

@@ -102,7 +102,7 @@ class Reads(ABC):
         return next(iter(self._items("item", item=item)), None)
 
     def named_items(self, items: Sequence[ItemId]) -> dict[ItemId, Item]:
-        return {item.id: item for item in self._items("named_items", items=items)}
+        return {item.id: item for item in self._items("named_items", items=items)} if items else {}
 
     def items(self, query: ItemQuery) -> list[Item]:
         looked = NO_LIMIT if query.looked is None else query.looked
@@ -340,10 +340,8 @@ class Reads(ABC):
         )
 
     def _first_event_since(self, since_us: int) -> int:
-        low, high = self._read("event_bounds")[0]
-        if low is None:
-            return 0
-        return first_since(low, high, since_us, lambda seq: self._read("event_times", seq=seq)[0])
+        found = self._read("first_event_since", since_us=since_us)
+        return int(found[0][0]) if found else 0
 
     # -- plans ------------------------------------------------------------------------------------
 

@@ -1,0 +1,11 @@
+-- The number of the first event at or after a time, or one above the newest. It bisects, as event times grow with their numbers.
+WITH RECURSIVE between_them(low, high) AS (
+    SELECT (SELECT min(seq) FROM events), (SELECT max(seq) + 1 FROM events)
+    UNION ALL
+    SELECT CASE WHEN middle.at_us >= :since_us THEN low ELSE middle.seq + 1 END,
+        CASE WHEN middle.at_us >= :since_us THEN (low + high) / 2 ELSE high END
+    FROM between_them JOIN events AS middle
+        ON middle.seq = (SELECT seq FROM events WHERE seq >= (low + high) / 2 ORDER BY seq LIMIT 1)
+    WHERE low < high
+)
+SELECT low FROM between_them WHERE low = high
