@@ -149,6 +149,36 @@ def test_the_answer_to_add_knows_who_may_claim_it(scene: Scene, gone: str) -> No
     assert ("project frozen is paused (release day) and " in said.state) is (gone == "paused project")
 
 
+def test_a_run_that_dies_is_said_to_let_others_overtake_its_item(scene: Scene) -> None:
+    """Taken out: the look at who waits behind it. Only that the item keeps its lane was said."""
+    lease = scene.put_running(lane=LANE, agent="coder")
+    item = lease.item.id
+    retried = "then it is retried (attempt 2 of 3) and keeps its lane"
+    assert scene.service.why(item).why.endswith(f"{retried}.")
+    behind = scene.put(lane=LANE, agent="cto")
+    overtaken = f"; unless coder makes a claim before, another agent's claim may overtake it on {LANE}."
+    assert scene.service.why(item).why.endswith(retried + overtaken)
+    scene.lose(lease)
+    assert scene.claim("cto").item.id == behind
+    assert scene.status(item) == "deferred"
+
+
+def test_an_item_that_is_never_overtaken_is_not_said_to_be(scene: Scene) -> None:
+    scene.service.set_agent("coder", overtake_after_s=0)
+    first = scene.put_running(lane=LANE, agent="coder").item.id
+    second = scene.put_running(lane="l:2", agent="painter", retry_lane="keep").item.id
+    scene.put(lane=LANE, agent="cto")
+    scene.put(lane="l:2", agent="cto")
+    assert "overtake" not in scene.service.why(first).why + scene.service.why(second).why
+
+
+def test_an_item_that_is_overtaken_later_says_when(scene: Scene) -> None:
+    scene.service.set_agent("coder", overtake_after_s=3600)
+    first = scene.put_running(lane=LANE, agent="coder").item.id
+    scene.put(lane=LANE, agent="cto")
+    assert scene.service.why(first).why.endswith(f"may overtake it on {LANE} in 1 h.")
+
+
 # -- tasks of plans -------------------------------------------------------------------------------
 
 

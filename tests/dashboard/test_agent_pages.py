@@ -29,7 +29,7 @@ class TestAgents:
     def test_a_row_has_state_slots_workers_and_pool(self, busy: Fleet, admin: Visitor) -> None:
         assert busy
         words = admin.get("/agents").words
-        assert "coder working 1 of 2 2 alive models" in words
+        assert "coder working 1 of 2 2 2 alive models" in words
         assert "reviewer paused Its reviews repeat themselves 0 of 1" in words
         assert "triager at a quota limit ends in 22 min" in words
         assert "writer idle 0 no limit 1 alive" in words
@@ -64,6 +64,18 @@ class TestAgents:
         words = admin.get("/agents").words
         assert "ghost no live worker 0 no limit 3" in words
         assert words.index("ghost") < words.index("busy no live worker")
+
+    def test_items_behind_others_of_their_lanes_are_counted(self, site: Site, admin: Visitor) -> None:
+        service = service_of(site)
+        service.set_agent("ghost")
+        service.add([NewItem(title="x", agent="ghost", lane="l:1") for _ in range(3)])
+        service.add([NewItem(title="x", agent="coder", lane="l:2")])
+        service.next("coder")
+        service.add([NewItem(title="x", agent="spirit", lane="l:2")])
+        service.set_agent("spirit")
+        assert "ghost no live worker 0 no limit 1 2" in admin.get("/agents").words
+        assert "spirit no live worker 0 no limit 1" in admin.get("/agents").words
+        assert "Behind others of their lanes 2 items" in admin.get("/agents?agent=ghost").words
 
     def test_a_name_that_only_items_give_is_told_with_the_one_it_means(
         self, busy: Fleet, admin: Visitor

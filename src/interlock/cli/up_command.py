@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from interlock.cli import typer
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from interlock.http.handlers import Server
     from interlock.http.server import Listening
     from interlock.service.contract import Service
+    from interlock.settings import Settings
 
 PORT = 8420
 #: A server must be ready within this time.
@@ -116,6 +118,23 @@ def up(
     return Exit.OK
 
 
+def _log_path(settings: Settings) -> Path:
+    """The log of the server of a store, which no server of another store writes: beside a SQLite database,
+    else in the repository, with a name made of the URL."""
+    from hashlib import sha256
+
+    from interlock.settings import sqlite_path, without_password
+    from interlock.settings.places import DATABASE_NAME
+    from interlock.settings.store_url import scheme_of
+
+    if scheme_of(settings.url) == "sqlite":
+        file = sqlite_path(settings.url, settings.root).absolute()
+        name = "server.log" if file.name == DATABASE_NAME else f"server-{file.name}.log"
+        return file.parent / "logs" / name
+    digest = sha256(without_password(settings.url).encode()).hexdigest()
+    return settings.home / "logs" / f"server-{digest[:8]}.log"
+
+
 def _log_file(call: Invocation) -> tuple[int, str] | None:
     """An open log file and its path, if a person watches the terminal: request lines would scroll the
     server's first messages away. None elsewhere, or if no file can be created."""
@@ -123,12 +142,11 @@ def _log_file(call: Invocation) -> tuple[int, str] | None:
 
     if not sys.stderr.isatty():
         return None
-    home = call.settings.home
-    logs = inside(call.settings.root, home / "logs")
+    path = _log_path(call.settings)
+    logs = inside(call.settings.root, path.parent)
     try:
-        make_home(home)
+        make_home(logs.parent)
         logs.mkdir(exist_ok=True)
-        path = logs / "server.log"
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         return os.open(path, flags, 0o600), str(path)
     except OSError:

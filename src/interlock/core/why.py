@@ -11,7 +11,7 @@ from typing import assert_never
 
 from interlock.core.cures import FROM_PERSON, Cure, cure
 from interlock.core.model import AHEAD_MAX, NO_AGENT, US_PER_S, Item, PlanId, Reason, RetryLane, SenderKind
-from interlock.core.overtaking import last_sign_us
+from interlock.core.overtaking import gone_us, last_sign_us, may_overtake
 from interlock.core.plans.model import EDIT_TYPE, Edge, EdgeState, Need, Plan, PlanStatus, plan_of_lane
 from interlock.core.prediction import (
     LACKS_LABEL,
@@ -24,7 +24,7 @@ from interlock.core.prediction import (
     joined,
     no_label,
 )
-from interlock.core.record import Record
+from interlock.core.record import Record, replace
 from interlock.core.states import ItemStatus
 from interlock.core.timing import RELEASES_BEFORE_BACK_OFF, ago, span, until
 
@@ -88,6 +88,7 @@ def _clauses(prediction: Prediction, said: str | None) -> tuple[str, str]:
             then = _after_run(item, prediction.after_end[EndKind.TIME])
             before = ", unless renewed before," if _first_deadline(prediction)[1] else ""
             when = f"{NEXT_LOOK}{before}" if prediction.overdue else "then"
+            then += _overtaken_after_run(prediction, prediction.after_end[EndKind.TIME])
             return at_work, f"its {_end_of_run(prediction)}, and {when} {then}{_at_wake_limit(prediction)}"
         case ItemStatus.DEFERRED:
             return _deferred(prediction)
@@ -268,6 +269,21 @@ def _after_run(item: Item, fate: PredictedState) -> str:
     if lane is None or item.spec.type == EDIT_TYPE:
         return then
     return f"{then}, and {_next_holder(fate)}"
+
+
+def _overtaken_after_run(prediction: Prediction, fate: PredictedState) -> str:
+    """When items behind a run that is lost may overtake its item, if its agent does not claim again."""
+    after, facts = fate.item, prediction.facts
+    key, lane = after.spec.agent_key, after.spec.lane
+    agent = facts.presence.get(key)
+    behind = any(may_overtake(other, after) for other in facts.snapshot.items.values())
+    if agent is None or not behind:
+        return ""
+    gone = gone_us(after, replace(agent, running=False))
+    if gone is None:
+        return ""
+    later = "" if gone <= (prediction.at_us or 0) else f" {until(gone, facts.now_us)}"
+    return f"; unless {key} makes a claim before, another agent's claim may overtake it on {lane}{later}"
 
 
 def _next_holder(fate: PredictedState) -> str:

@@ -11,6 +11,7 @@ from interlock.core.cures import Cure, cure
 from interlock.core.errors import Held
 from interlock.core.model import DEFAULT_PROJECT, Event, EventKind, Item
 from interlock.core.overtaking import OVERTAKE_AFTER_MAX_S
+from interlock.core.record import replace
 from interlock.core.states import TERMINAL, ItemStatus
 from interlock.core.validation import checked_reason, given_reason, signed
 from interlock.service.contract import AgentView, PoolView, UnknownAgentView
@@ -29,7 +30,7 @@ class Agents:
 
     def agents(self) -> list[AgentView]:
         """Every agent that was set or has asked for work. Waiting items of each are counted to 1,000."""
-        return [agent_view(a) for a in self._store.agents()]
+        return [replace(agent_view(a), deferred=a.deferred) for a in self._store.agents()]
 
     def set_agent(
         self,

@@ -603,6 +603,9 @@ class AgentView(Record):
     last_seen_at: datetime | None
     #: How long it may make no claim before its items can be overtaken; 0: for ever.
     overtake_after_s: float
+    #: Items for it that wait behind others of their lanes, counted to 1,000; null where only one agent was
+    #: asked for.
+    deferred: int | None = None
 
 
 class UnknownAgentView(Record):

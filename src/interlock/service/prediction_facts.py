@@ -56,6 +56,7 @@ class Predictions:
         found = [p for plan in plans if plan is not None and (p := once(store.plan, plan)) is not None]
         now_us = once(store.now_us)
         startable, waited = item.status in _STARTABLE, item.spec.plan and item.status in _WAITED
+        lined = _has_line(item, snapshot)
         named = tuple(sorted({i.spec.agent_key for i in near if i.spec.agent_key}))
         late = once(self._late, now_us) if startable else []
         agents = {a.key: a for a in once(store.limited_agents, named)} if startable else {}
@@ -65,7 +66,7 @@ class Predictions:
             timing=store.timing,
             ahead=self._ahead(item, late, now_us) if startable else 0,
             agents=without_late_runs(agents, late),
-            presence=once(store.presence, named) if startable and named else {},
+            presence=once(store.presence, named) if named and (startable or lined) else {},
             paused_projects=once(store.paused_projects) if startable else {},
             blocks=tuple(store.blocks_of(item.spec.lane, [i.id for i in near])) if startable else (),
             series=_series(store, item, snapshot) if startable else Series(),
@@ -84,6 +85,13 @@ class Predictions:
     def _ahead(self, item: Item, late: Sequence[Item], now_us: int) -> int:
         swept = _swept_ahead(self._store, partial(self._once, self._store.look), item, late, now_us)
         return min(AHEAD_MAX, self._store.ahead_of(item) + swept)
+
+
+def _has_line(item: Item, snapshot: Snapshot) -> bool:
+    """Whether an item runs while others wait on its lane, which may overtake it when its run is lost."""
+    return item.state.run is not None and any(
+        other.status is ItemStatus.DEFERRED for other in snapshot.items.values()
+    )
 
 
 def _swept_ahead(
