@@ -32,7 +32,7 @@ class TestAgents:
         assert "coder working 1 of 2 2 2 alive models" in words
         assert "reviewer paused Its reviews repeat themselves 0 of 1" in words
         assert "triager at a quota limit ends in 22 min" in words
-        assert "writer idle 0 no limit 1 alive" in words
+        assert "writer idle 0 no limit 1 1 alive" in words
         assert "Pool Slots used Used today Agents models 1 of 4 coder , reviewer , triager" in words
 
     def test_trouble_comes_first(self, busy: Fleet, admin: Visitor) -> None:
@@ -76,6 +76,16 @@ class TestAgents:
         assert "ghost no live worker 0 no limit 1 2" in admin.get("/agents").words
         assert "spirit no live worker 0 no limit 1" in admin.get("/agents").words
         assert "Behind others of their lanes 2 items" in admin.get("/agents?agent=ghost").words
+
+    def test_an_agent_whose_run_is_external_is_no_trouble(
+        self, site: Site, clock: Clock, admin: Visitor
+    ) -> None:
+        """Items wait behind it, and it needs no worker."""
+        service = service_of(site)
+        service.add([NewItem(title="x", agent="mover", lane="l:1") for _ in range(2)])
+        service.next("mover", external=True)
+        clock.advance(600)
+        assert "mover working 1 no limit 1" in admin.get("/agents").words
 
     def test_a_name_that_only_items_give_is_told_with_the_one_it_means(
         self, busy: Fleet, admin: Visitor

@@ -11,6 +11,7 @@ import pytest
 
 from interlock.core.errors import StoreUnavailable
 from interlock.core.model import NewItem
+from interlock.dashboard.pages.overview import _more
 from interlock.http.doctor_rounds import DoctorReport, DoctorRounds
 from interlock.service.contract import CheckView, Report
 from tests.dashboard import overview_scenes as scenes
@@ -314,3 +315,10 @@ def fill(service: Any, n: int) -> None:
             service.fail([Report(run=lease.run, error="no", retry=False)])
         elif i % 3 == 1:
             service.ask(lease.run, "Which?")
+
+
+def test_one_note_tells_of_all_effects_that_failed() -> None:
+    """Taken out: the exception for effects. Below "2 changes have failed" stood "and 1 more: GitHub"."""
+    assert _more({"effects": 2}, [{"kind": "effects"}]) == []
+    (rest,) = _more({"dead_letter": 7}, 5 * [{"kind": "dead_letter"}])
+    assert (rest["n"], rest["url"]) == (2, "/items?status=failed")

@@ -111,6 +111,7 @@ def _states(agent: Mapping[str, Any], *, present: bool) -> Iterator[tuple[bool, 
     yield agent["paused"] and running, "draining", "warn", 0
     yield agent["paused"], "paused", "warn", 0
     yield agent["walled_until"] is not None, "at a quota limit", "warn", 0
-    yield not present and agent["pending"] + (agent["deferred"] or 0) > 0, "no live worker", "bad", 0
+    behind = (agent["deferred"] or 0) > 0 and not running
+    yield not present and (agent["pending"] > 0 or behind), "no live worker", "bad", 0
     yield running, "working", "busy", 1
     yield not present, "no live worker", "quiet", 4

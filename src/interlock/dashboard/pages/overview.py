@@ -100,7 +100,7 @@ def _more(counts: Mapping[str, int], shown: Sequence[Mapping[str, Any]]) -> list
     found = []
     for kind in dict.fromkeys(note["kind"] for note in shown):
         rest = counts[kind] - sum(note["kind"] == kind for note in shown)
-        if rest > 0:
+        if rest > 0 and kind != "effects":  # one note tells of all
             word, _, address = KINDS[kind]
             found.append({"n": rest, "word": word, "url": address})
     return found
@@ -177,7 +177,7 @@ def _tiles(
 
     warning = f"{failures:,} failed or lost in the hour" if failures else ""
     to_claim = "item to be claimed" if ready == 1 else "items to be claimed"
-    oldest = _tile("Oldest wait", "of the ready items", course("oldest_ready_s"), oldest_s, span)
+    oldest = _tile("Oldest ready item", "", course("oldest_ready_s"), oldest_s, span)
     return [
         _tile("Ready", to_claim, course("ready"), ready, "{:,.0f}".format),
         oldest if ready else {**oldest, "value": "\N{EN DASH}", "unit": "no ready items"},
