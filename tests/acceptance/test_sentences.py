@@ -168,7 +168,7 @@ def test_a_worker_draws_only_on_a_terminal_whose_foreground_it_is_in(
 ) -> None:
     """A shell's `&` gives it a group of its own: then it prints lines, and the prompt stays readable."""
     asked = (
-        "import sys; from interlock.cli.views.worker_screen import _in_foreground;"
+        "import sys; from interlock.cli.views.status_screen import _in_foreground;"
         f" open({str(tmp_path / 'said')!r}, 'w').write(str(_in_foreground()))"
     )
     pid, master = pty.fork()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.views.worker_screen import column_widths
+from interlock.cli.views.worker_slots import column_widths
 from tests.acceptance.command import PROGRAM, Command
 from tests.patience import PATIENCE_S
 

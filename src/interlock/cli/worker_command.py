@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from interlock.cli import typer
@@ -38,6 +39,9 @@ def work(
         bool, typer.Option("--exit-when-idle", help="End when no work is left.")
     ] = False,
     account: RunsAccount = None,
+    echo: Annotated[
+        bool, typer.Option("--echo", help="With --json: print the output of commands, too.")
+    ] = False,
 ) -> int:
     """Run a command for each item: claim, start, keep the lease, report how it ended.
 
@@ -46,7 +50,8 @@ def work(
     """
     from interlock.cli.hold_command import cannot_run
     from interlock.cli.store_commands import notifier_of, webhooks_of
-    from interlock.cli.views.worker_screen import WorkerScreen
+    from interlock.cli.views.status_screen import StatusScreen
+    from interlock.cli.views.worker_slots import slots as slots_of
     from interlock.github.run_feedback import account_reporter, reactions_of_runs, salvage_comments
     from interlock.github.wiring import start_check
     from interlock.process.provider_limits import LimitRules
@@ -84,7 +89,7 @@ def work(
         limits=LimitRules.of(call.settings),
     )
     url = absolute_url(call.settings)
-    screen = WorkerScreen(call.out)
+    screen = StatusScreen(call.out, echo=echo)
 
     def said(text: str) -> None:
         screen.tell(StatusLine(kind="github", text=text))
@@ -122,7 +127,7 @@ def work(
             webhooks.start()
         _drain_on_signals(worker)
         try:
-            with screen.showing(worker):
+            with screen.showing(partial(slots_of, worker), slots):
                 return worker.run()
         except CommandUnusable as error:
             return cannot_run(call, command[0], error)

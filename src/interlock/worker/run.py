@@ -238,7 +238,8 @@ class WorkerRun:
             self.started = True
             self.live.watch(command)
             self._worker.end_pauses(self)
-            self._tell("started", f"started on item {self.item.id}: {self.item.title}", pid=command.pid)
+            text = f"started on item {self.item.id}: {self.item.title}"
+            self._tell("started", text, pid=command.pid, title=self.item.title)
             ending = command.follow(self._take_output)
         finally:
             self.live.watch(None)
