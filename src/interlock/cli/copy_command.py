@@ -39,7 +39,7 @@ def copy(
     if undo:
         place = administration.undo_copy(call.settings, to)
         return call.out.answer({"store": place}, f"The store is {place}, as before the copy.")
-    progress = CopyProgress()
+    progress = _Progress()
     copied = administration.copy(
         call.settings, to, tell=progress.rows, waiting=progress.waiting if wait else None
     )
@@ -60,18 +60,14 @@ def _summary(copied: Copied) -> str:
     )
 
 
-class CopyProgress:
-    """The progress of a copy on standard error: one changing line, or a line for each table if it is
-    `lasting`."""
+class _Progress:
+    """The progress of a copy on standard error: one changing line, or a line for each table."""
 
-    def __init__(self, *, lasting: bool = True) -> None:
-        self._lasting = lasting
+    def __init__(self) -> None:
         self._in_place = sys.stderr.isatty()
         self._table, self._said = "", ""
 
     def rows(self, table: str, count: int) -> None:
-        if not (self._in_place or self._lasting):
-            return
         if not self._in_place and table != self._table:
             self.end()
         self._table = table

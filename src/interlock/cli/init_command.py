@@ -13,6 +13,7 @@ from interlock.cli.invocation import invocation_of
 from interlock.core.errors import InvalidInput, StoreUnavailable
 
 if TYPE_CHECKING:
+    from interlock.fleet.recipes import Recipe
     from interlock.settings import Setting
 
 _BEGINNING = """\
@@ -72,6 +73,13 @@ def init(
     pre_push: Annotated[
         bool, typer.Option("--pre-push", help="Also let git in this clone refuse pushes of lost runs.")
     ] = False,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Also write fleet.toml and agent.sh for an agent: claude, codex, copilot, gemini or script.",
+        ),
+    ] = None,
 ) -> int:
     """Set up a repository: show its store, and write interlock.toml, to be committed.
 
@@ -84,6 +92,7 @@ def init(
     call = invocation_of(ctx)
     chosen = call.settings
     chosen.check_store()
+    wanted = None if recipe is None else _recipe(recipe)
     common = places.common_directory(places.here())
     if common == chosen.root:
         raise InvalidInput(f"{chosen.root} is a bare repository.", "Run it in a clone, and commit the file.")
@@ -93,6 +102,10 @@ def init(
         f"The store is {place}.",
         f"Wrote {path}: commit it." if written else f"{path} exists and stays unchanged.",
     ]
+    fleet: list[dict[str, object]] = []
+    if wanted is not None:
+        fleet = _write_recipe(wanted, in_git=common is not None)
+        lines += _recipe_lines(wanted, fleet)
     asks = not call.out.json and sys.stdin.isatty() and sys.stdout.isatty()
     if asks:
         call.out.answer(None, "\n".join(lines))
@@ -117,6 +130,7 @@ def init(
         "written": written,
         "hook": added_hook,
         "pre_push": added_pre_push,
+        "fleet": fleet,
     }
     return call.out.answer(answer, "\n".join(lines))
 
@@ -152,6 +166,62 @@ def _write(path: Path) -> bool:
         path.unlink()  # a partial file would count as the whole
         raise _unwritable(path, error) from None
     return True
+
+
+def _recipe(name: str) -> Recipe:
+    from interlock.fleet.recipes import RECIPES
+
+    if name not in RECIPES:
+        raise InvalidInput(f"There is no recipe {name!r}.", f"Use one of {', '.join(RECIPES)}.")
+    return RECIPES[name]
+
+
+def _write_recipe(recipe: Recipe, *, in_git: bool) -> list[dict[str, object]]:
+    """Write the files of a fleet that do not exist, and trust our own: the user has just asked for it."""
+    import os
+
+    from interlock.fleet import fleetfile, recipes
+    from interlock.settings import places, trust
+
+    root = places.worktree_root(places.here())
+    files = {
+        fleetfile.NAME: (recipes.fleet_file(recipe, in_git=in_git), 0o666),
+        recipes.SCRIPT: (recipes.script(recipe), 0o777),
+    }
+    wrote: list[dict[str, object]] = []
+    for name, (text, mode) in files.items():
+        path = places.inside(root, root / name)
+        try:
+            number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        except FileExistsError:
+            wrote.append({"path": str(path), "written": False})
+            continue
+        except OSError as error:
+            raise _unwritable(path, error) from None
+        try:
+            with os.fdopen(number, "w", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            path.unlink()
+            raise _unwritable(path, error) from None
+        if name == fleetfile.NAME:
+            trust.trust(fleetfile.located(path), text.encode(), os.environ)
+        wrote.append({"path": str(path), "written": True})
+    return wrote
+
+
+def _recipe_lines(recipe: Recipe, wrote: list[dict[str, object]]) -> list[str]:
+    import shutil
+
+    lines = [
+        f"Wrote {each['path']}." if each["written"] else f"{each['path']} exists and stays unchanged."
+        for each in wrote
+    ]
+    if recipe.program is not None and shutil.which(recipe.program) is None:
+        lines.append(
+            f"{recipe.program} is not on the PATH: install it, and sign in, before you start the fleet."
+        )
+    return [*lines, "To start the workers: interlock fleet up"]
 
 
 def _unwritable(path: Path, error: OSError) -> StoreUnavailable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,9 +20,9 @@ def trust(
     ctx: typer.Context,
     withdraw: Annotated[bool, typer.Option("--withdraw", help="Withdraw the trust.")] = False,
 ) -> int:
-    """Trust this repository's settings.
+    """Trust this repository's settings, and the commands of its fleet.toml.
 
-    Settings files come with a clone, so before that only harmless settings are used. A change of a file
+    These files come with a clone, so before that only harmless settings are used. A change of a file
     revokes its trust. Links out of the repository, where Interlock writes, are trusted in the same way.
     """
     from interlock import settings
@@ -48,6 +49,9 @@ def trust(
             records.trust(path, data, os.environ)
         files.append({"path": str(path), "trusted": bool(shown), "settings": shown})
         lines += _sentences(path, shown)
+    for path, shown in _fleet(root, withdraw=withdraw):
+        files.append({"path": str(path), "trusted": not withdraw, "settings": shown})
+        lines += [f"{path} is no longer trusted."] if withdraw else _sentences(path, shown)
     for path, real in _links(call.settings).items():
         where = str(real) if str(real).isprintable() else ascii(str(real))
         if not withdraw:
@@ -65,6 +69,31 @@ def trust(
             f"{root} has no settings file.", "`interlock init` writes one; your own file needs no trust."
         )
     return call.out.answer({"files": files, "links": links}, "\n".join(lines))
+
+
+def _fleet(root: Path, *, withdraw: bool) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Trust the fleet.toml of the repository, or of this working tree of it; its commands are shown."""
+    from interlock.core.errors import NotFound
+    from interlock.fleet import fleetfile
+    from interlock.settings import places
+    from interlock.settings import trust as records
+
+    for place in dict.fromkeys((root, places.worktree_root(places.here()))):
+        path = fleetfile.located(place / fleetfile.NAME)
+        if withdraw:
+            if records.withdraw(path, os.environ):
+                yield path, {}
+            continue
+        try:
+            path, data = fleetfile.find(path)
+        except NotFound:
+            continue
+        workers = fleetfile.parse(path, data).workers
+        records.trust(path, data, os.environ)
+        shown: dict[str, Any] = {f"workers.{worker.name}.command": worker.command for worker in workers}
+        for worker in workers:
+            shown |= {f"workers.{worker.name}.{name}": value for name, value in worker.environment.items()}
+        yield path, shown
 
 
 def _links(chosen: Settings) -> dict[Path, Path]:

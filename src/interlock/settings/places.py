@@ -26,8 +26,13 @@ BESIDE_DATABASE = ("-wal", "-shm", "-journal")
 #: The paths that Interlock writes below the root of a repository, unless the user sets others.
 WRITTEN = (
     *(f"{DIRECTORY}/{DATABASE_NAME}{more}" for more in ("", *BESIDE_DATABASE)),
-    *(f"{DIRECTORY}/{name}" for name in ("git", "hooks", "locks", "logs", "runs", "spool", "worktrees")),
-    *(f"{GIT_DIRECTORY}/{name}" for name in ("git", "logs", "runs", "spool")),  # of a bare repository
+    *(
+        f"{DIRECTORY}/{name}"
+        for name in ("fleets", "git", "hooks", "locks", "logs", "runs", "spool", "worktrees")
+    ),
+    *(
+        f"{GIT_DIRECTORY}/{name}" for name in ("fleets", "git", "logs", "runs", "spool")
+    ),  # of a bare repository
     ".claude/settings.json",
     ".github/workflows/agent.yml",
 )
