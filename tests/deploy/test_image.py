@@ -59,6 +59,8 @@ def test_the_compose_file_is_one_and_fits_the_image() -> None:
     )
     assert checked.returncode == 0, checked.stdout
     services = yaml.safe_load(file.read_text())["services"]
+    fleet = services["fleet"]
+    assert fleet["command"] == ["fleet", "up", "--file", f"{fleet['working_dir']}/fleet.toml"]
     ours = services["interlock"]
     assert (
         (DEPLOY / ours["build"]["context"]) / ours["build"]["dockerfile"]
@@ -161,5 +163,13 @@ def test_the_image_builds_and_serves_as_nobody(buildah: Buildah) -> None:
     assert inside("python3", "-B", "-c", NOT_COMPILED) == "[]\n"
     inside("python3", "-c", "import opentelemetry.exporter.otlp.proto.http, opentelemetry.sdk")
     assert inside("python3", "-c", "import importlib.util as u; print(u.find_spec('hatchling'))") == "None\n"
+    # A fleet from a file, as user 10001.
+    inside("sh", "-c", """printf '[workers.coder]\\ncommand = ["true"]\\n' > fleet.toml""")
+    inside("interlock", "add", "work")
+    fleet = (
+        "interlock fleet up --file fleet.toml --detach && sleep 5 && interlock fleet down --file fleet.toml"
+    )
+    assert "1 worker was stopped" in inside("sh", "-c", fleet)
+    assert "completed" in inside("interlock", "show", "1")
     health = buildah("inspect", "--type", "image", "--format", "{{.Docker.Config.Healthcheck}}", "interlock")
     assert "/readyz" in health

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from docs.examples import steps
 from docs.generate import ROOT
+from interlock.fleet.recipes import RECIPES
 from tests.git_fixtures import git
 from tests.patience import PATIENCE_S
 
@@ -25,6 +26,11 @@ def recipes() -> list[str]:
 def test_every_recipe_takes_the_prompt() -> None:
     assert len(recipes()) > 3
     assert all('"$prompt"' in recipe for recipe in recipes())
+
+
+def test_the_table_has_what_init_writes() -> None:
+    written = [recipe.lines for recipe in RECIPES.values() if recipe.program is not None]
+    assert [lines.splitlines()[-1] for lines in written] == recipes()
 
 
 def test_the_recipe_pushes_what_the_agent_did(tmp_path: Path) -> None:
