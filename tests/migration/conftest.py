@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 
 from interlock.store import migrate
 from tests.faults.processes import Crew
+from tests.migration.copies import MakeUrl
+from tests.postgres_server import PostgresServer
 
 BACKENDS = ["sqlite", "postgres18", "postgres16"]
 
@@ -55,3 +58,21 @@ def next_version(backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         return folder
 
     return install
+
+
+@pytest.fixture
+def make_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeUrl]:
+    """The url of an empty database of some kind."""
+    made: list[tuple[PostgresServer, str]] = []
+
+    def make(kind: str) -> str:
+        name = f"copy_{uuid.uuid4().hex[:12]}"
+        if kind == "sqlite":
+            return f"sqlite://{tmp_path / name}.db"
+        server: PostgresServer = request.getfixturevalue(kind)
+        made.append((server, name))
+        return server.create_database(name)
+
+    yield make
+    for server, name in made:
+        server.drop_database(name)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
-import uuid
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -17,7 +14,6 @@ import apsw
 import psycopg
 import pytest
 
-from interlock import settings
 from interlock.core.continuity import Ancestor, Lineage
 from interlock.core.errors import Held, InterlockError, InvalidInput, StoreBusy, StoreSealed
 from interlock.core.model import NewItem
@@ -28,11 +24,9 @@ from interlock.store.opening import end_of
 from interlock.store.store_copy import OWN, TABLES
 from tests.faults.processes import wait_until
 from tests.faults.stores import assert_kept, open_service, open_store, query
+from tests.migration.copies import MakeUrl, add, chosen, command, four_slashes, killed, titles
 from tests.migration.filling import dump, fill
-from tests.patience import PATIENCE_S
-from tests.postgres_server import PostgresServer
 
-MakeUrl = Callable[[str], str]
 WAYS = [
     ("sqlite", "postgres18"),
     ("postgres18", "sqlite"),
@@ -42,55 +36,9 @@ WAYS = [
 BOTH = pytest.mark.parametrize(("origin", "destination"), WAYS[:2])
 
 
-@pytest.fixture
-def make_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeUrl]:
-    """The url of an empty database of some kind."""
-    made: list[tuple[PostgresServer, str]] = []
-
-    def make(kind: str) -> str:
-        name = f"copy_{uuid.uuid4().hex[:12]}"
-        if kind == "sqlite":
-            return f"sqlite://{tmp_path / name}.db"
-        server: PostgresServer = request.getfixturevalue(kind)
-        made.append((server, name))
-        return server.create_database(name)
-
-    yield make
-    for server, name in made:
-        server.drop_database(name)
-
-
-def chosen(url: str) -> settings.Settings:
-    return settings.load(url=_four_slashes(url), environ={}, directory=Path("/"))
-
-
-def _four_slashes(url: str) -> str:
-    return url.replace("sqlite://", "sqlite:///", 1)
-
-
 def copy(source: str, target: str, **options: Any) -> store_copy.Copied:
     options = {"tell": lambda *_: None, "waiting": None} | options
-    return administration.copy(chosen(source), _four_slashes(target), **options)
-
-
-def command(source: str, *args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "interlock", "--url", _four_slashes(source), *args],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_S,
-    )
-
-
-def add(url: str, title: str = "work", **fields: Any) -> int:
-    service = open_service(url)
-    try:
-        arrival = service.add([NewItem(title=title, **fields)])[0].arrival
-        assert arrival is not None
-        return arrival
-    finally:
-        service.close()
+    return administration.copy(chosen(source), four_slashes(target), **options)
 
 
 def takes_writes(url: str) -> bool:
@@ -107,10 +55,6 @@ def lineage_of(url: str) -> Lineage:
         return store.database.lineage()
     finally:
         store.close()
-
-
-def titles(url: str) -> set[str]:
-    return {title for (title,) in query(url, "SELECT title FROM items")}
 
 
 # -- what is copied -------------------------------------------------------------------------------
@@ -141,7 +85,7 @@ def test_all_rows_go_over_and_the_work_goes_on(origin: str, destination: str, ma
     service = open_service(source)
     fill(service, seed=sum(map(ord, origin + destination)))
     last_fence = max(run for (run,) in query(source, "SELECT run FROM runs"))
-    done = command(source, "copy", "--to", _four_slashes(target))
+    done = command(source, "copy", "--to", four_slashes(target))
     assert done.returncode == 0, done.stderr
     assert "is sealed" in done.stdout
 
@@ -516,17 +460,6 @@ def test_a_copy_that_fails_leaves_the_store_as_it_was(
 # -- crashes --------------------------------------------------------------------------------------
 
 
-def killed(work: Callable[[], object]) -> bool:
-    """Whether work in a child ended by SIGKILL."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            work()
-        finally:
-            os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
-
-
 def killed_at(step: int, source: str, target: str) -> bool:
     """Copy in a child that is killed before the n-th line of the copy that it meets, if it meets so many."""
     copying = (".store_copy", ".drained_copy", ".copy_end")
@@ -557,7 +490,7 @@ def _examine_after_a_crash(source: str, target: str, *, undone: bool) -> str:
         was |= {"probe"}
     elif undone:
         try:
-            administration.undo_copy(chosen(source), _four_slashes(target))
+            administration.undo_copy(chosen(source), four_slashes(target))
             way = "undone"
             assert takes_writes(source)
             was |= {"probe"}
@@ -610,10 +543,10 @@ def test_a_copy_may_be_finished_only_at_its_place(make_url: MakeUrl) -> None:
     with pytest.raises(Held, match=r"a copy to .* was begun"):
         copy(source, other)
     with pytest.raises(Held, match=r"a copy to .* was begun"):
-        administration.undo_copy(chosen(source), _four_slashes(other))
+        administration.undo_copy(chosen(source), four_slashes(other))
     copy(source, target)
     assert copy(source, target).rows == {}, "and once is enough"
     with pytest.raises(Held, match="The copy is complete"):
-        administration.undo_copy(chosen(source), _four_slashes(target))
+        administration.undo_copy(chosen(source), four_slashes(target))
     with pytest.raises(InvalidInput, match="not sealed"):
-        administration.undo_copy(chosen(target), _four_slashes(other))
+        administration.undo_copy(chosen(target), four_slashes(other))

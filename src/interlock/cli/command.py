@@ -115,6 +115,8 @@ ENTRIES = {
     "sweep": Entry("store_commands", "sweep", _STORE),
     "migrate": Entry("store_commands", "migrate", _STORE),
     "doctor": Entry("store_commands", "doctor", _STORE),
+    "backup": Entry("backup_commands", "backup", _STORE),
+    "restore": Entry("backup_commands", "restore", _STORE),
     "copy": Entry("copy_command", "copy", _STORE),
     "prune": Entry("prune_command", "prune", _STORE),
     "demo": Entry("demo_command", "demo", _STORE),

@@ -39,7 +39,7 @@ def copy(
     if undo:
         place = administration.undo_copy(call.settings, to)
         return call.out.answer({"store": place}, f"The store is {place}, as before the copy.")
-    progress = _Progress()
+    progress = CopyProgress()
     copied = administration.copy(
         call.settings, to, tell=progress.rows, waiting=progress.waiting if wait else None
     )
@@ -60,14 +60,18 @@ def _summary(copied: Copied) -> str:
     )
 
 
-class _Progress:
-    """The progress of a copy on standard error: one changing line, or a line for each table."""
+class CopyProgress:
+    """The progress of a copy on standard error: one changing line, or a line for each table if it is
+    `lasting`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, lasting: bool = True) -> None:
+        self._lasting = lasting
         self._in_place = sys.stderr.isatty()
         self._table, self._said = "", ""
 
     def rows(self, table: str, count: int) -> None:
+        if not (self._in_place or self._lasting):
+            return
         if not self._in_place and table != self._table:
             self.end()
         self._table = table

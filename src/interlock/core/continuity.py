@@ -20,6 +20,8 @@ from interlock.core.model import US_PER_S, Event, EventKind, RunId
 from interlock.core.record import Record
 
 SKIPPED = 1_000_000
+#: The event numbers that a restored store skips: for each run more than it and its item use.
+EVENTS_SKIPPED = 16 * SKIPPED
 CLOCK_MAX_US = 2**52
 #: Run numbers stay below this.
 RUN_MAX = 2**62

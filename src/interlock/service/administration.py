@@ -16,7 +16,12 @@ from interlock.core.record import Record, replace
 from interlock.settings import Settings, sqlite_path
 from interlock.settings.store_url import store_location
 from interlock.store import migrate as schema
-from interlock.store.opening import end_of, move_store, open_current, open_store
+from interlock.store.opening import (
+    end_of,
+    move_store,
+    open_current,
+    open_store,
+)
 
 if TYPE_CHECKING:
     from interlock.service.retention import Pruned

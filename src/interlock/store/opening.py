@@ -7,8 +7,10 @@ on SQLite must not pay.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from interlock.core.errors import InvalidInput, StoreUnavailable
 from interlock.settings import Settings, places, sqlite_path
@@ -18,9 +20,12 @@ from interlock.store.migrate import require_current
 if TYPE_CHECKING:
     from interlock.store.postgres.store import PostgresStore
     from interlock.store.sqlite.store import SqliteStore
+    from interlock.store.store_backup import BackupSource, BackupWriter, Manifest
     from interlock.store.store_copy import CopyEnd
 
     DatabaseStore = SqliteStore | PostgresStore
+
+T = TypeVar("T")
 
 
 def open_store(settings: Settings, *, migrate: bool) -> DatabaseStore:
@@ -116,7 +121,7 @@ def move_store(settings: Settings) -> bool:
     return move.move(settings.former, path, busy_timeout_s=settings.busy_timeout_s)
 
 
-def end_of(store: DatabaseStore, place: str) -> CopyEnd:
+def end_of(store: DatabaseStore, place: str) -> BackupSource:
     """A store as one end of a copy."""
     from interlock.store.sqlite.database import SqliteDatabase  # noqa: PLC0415
 
@@ -127,6 +132,20 @@ def end_of(store: DatabaseStore, place: str) -> CopyEnd:
     from interlock.store.postgres.copy_end import PostgresEnd  # noqa: PLC0415
 
     return PostgresEnd(store.database, place)
+
+
+def write_backup(path: Path, fill: Callable[[BackupWriter], T], *, force: bool) -> T:
+    """Let `fill` write a backup, then give it its name."""
+    from interlock.store.sqlite import backup_file  # noqa: PLC0415
+
+    return backup_file.write(path, fill, force=force)
+
+
+def open_backup(path: Path) -> AbstractContextManager[tuple[CopyEnd, Manifest]]:
+    """A backup, checked as a whole before anything is read from it."""
+    from interlock.store.sqlite import backup_file  # noqa: PLC0415
+
+    return backup_file.opened(path)
 
 
 def make_directory(

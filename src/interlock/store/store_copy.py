@@ -237,16 +237,16 @@ def _require_same(seal: CopySeal, target: CopyEnd) -> None:
         )
 
 
-def require_empty(target: CopyEnd) -> None:
+_EMPTY = "Name an empty database, or a file that does not exist yet. Nothing was changed."
+
+
+def require_empty(target: CopyEnd, hint: str = _EMPTY) -> None:
     """Raise unless a store has no row."""
     if not target.database.applied():
         return
     for table in TABLES:
         if not target.is_empty(table):
-            raise Held(
-                f"{target.place} is not empty: it has {table.replace('_', ' ')}.",
-                "Name an empty database, or a file that does not exist yet. Nothing was changed.",
-            )
+            raise Held(f"{target.place} is not empty: it has {table.replace('_', ' ')}.", hint)
 
 
 def _sealed(source: CopyEnd, to: str) -> CopySeal:
@@ -263,6 +263,15 @@ def _sealed(source: CopyEnd, to: str) -> CopySeal:
 
 
 def _filled(source: CopyEnd, target: CopyEnd, seal: CopySeal, tell: Tell) -> Copied:
+    rows = transfer(source, target, tell)
+    lineage = source.lineage()
+    ancestors = {**lineage.ancestors, lineage.store: Ancestor.SEALED}
+    last_run = target.settle(source.numbers(), ancestors, seal._replace(place=source.place))
+    return Copied(source=source.place, target=target.place, rows=rows, last_run=last_run)
+
+
+def transfer(source: CopyEnd, target: CopyEnd, tell: Tell) -> dict[str, int]:
+    """Write all rows of one store to another; gives their numbers by table."""
     over = dict.fromkeys(TABLES, 0)
     for table, key in TABLES.items():
         columns = source.columns(table)
@@ -271,10 +280,7 @@ def _filled(source: CopyEnd, target: CopyEnd, seal: CopySeal, tell: Tell) -> Cop
         while count := target.write(table, columns, islice(rows, WRITE_ROWS)):
             over[table] += count
             tell(table, over[table])
-    lineage = source.lineage()
-    ancestors = {**lineage.ancestors, lineage.store: Ancestor.SEALED}
-    last_run = target.settle(source.numbers(), ancestors, seal._replace(place=source.place))
-    return Copied(source=source.place, target=target.place, rows=over, last_run=last_run)
+    return over
 
 
 def names(columns: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from interlock.core import continuity
 from interlock.core.continuity import Ancestor, Lineage
@@ -22,6 +22,8 @@ from interlock.store.store_copy import (
     new_seal,
     seal_from_rows,
 )
+
+T = TypeVar("T")
 
 #: Conversions of values whose type SQLite lacks, for writing and for reading.
 _TO_PLAIN: dict[str, Callable[[Any], Any]] = {"ARRAY": json.dumps, "boolean": int}
@@ -47,6 +49,10 @@ class PostgresEnd:
     def numbers(self) -> Numbers:
         return Numbers(*self.database.rows("last_numbers")[0])
 
+    def now_us(self) -> int:
+        now_us: int = self.database.rows("now")[0][0]
+        return now_us
+
     # -- as the source ----------------------------------------------------------------------------
 
     def lineage(self) -> Lineage:
@@ -65,7 +71,7 @@ class PostgresEnd:
         self.database.run(self.database.sql.text("copying/open_claims"))
 
     def seal(self, to: str) -> CopySeal:
-        seal = new_seal(to, self.database.rows("now")[0][0])
+        seal = new_seal(to, self.now_us())
         self.open_claims()
         self._write("set_meta", name=SEALED, value=seal.text())
         self.database.run(self.database.sql.text("copying/seal"))
@@ -98,10 +104,20 @@ class PostgresEnd:
 
         return self.database.persistently(once)
 
+    def snapshot(self, work: Callable[[], T]) -> T:
+        return self.database.at_once(work, lasting=True)
+
     # -- as the target ----------------------------------------------------------------------------
 
     def is_empty(self, table: str) -> bool:
         return not self._page(f"SELECT FROM interlock.{table} LIMIT 1", ())
+
+    def clear(self) -> None:
+        self.database.run(self.database.sql.text("copying/clear"))
+
+    def revoke_runs(self, bits: int) -> int:
+        now_us = self.now_us()
+        return len(self.database.rows("copying/revoke_runs", now_us=now_us, bits=bits))
 
     def write(self, table: str, columns: Sequence[str], rows: Iterable[Row]) -> int:
         types = self._types(table)
@@ -123,7 +139,7 @@ class PostgresEnd:
 
     def settle(self, numbers: Numbers, ancestors: Mapping[str, Ancestor], origin: CopySeal) -> int:
         self._write("settle_copy", at_us=origin.at_us)
-        now_us = self.database.rows("now")[0][0]
+        now_us = self.now_us()
         last_run = continuity.last_run_after_change(numbers.run, now_us)
         self._write("set_counters", **numbers._replace(run=last_run)._asdict())
         self._write("adopt", last_run=last_run)

@@ -48,8 +48,6 @@ PAUSE_MAX_S = 0.5
 SILENCE_MIN_S = 5.0
 CONNECT_MAX_S = 5.0
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
-#: The event numbers to skip with each run number: more than a run and its item use.
-EVENTS_A_RUN = 16
 #: The most text in a pipeline: as much as a socket takes at once.
 PIPELINE_CHARS = 1 << 16
 _MIGRATION_LOCK = 0x696E746C6F636B  # "intlock"
@@ -376,8 +374,7 @@ class Database:
         def once() -> T:
             with self.connection() as conn, self._patient(conn), self.transaction(conn):
                 conn.execute("SET LOCAL lock_timeout = '5min'")
-                if conn.info.server_version >= _PIPELINES_FROM:
-                    conn.execute("SET LOCAL transaction_timeout = 0")
+                self._unbounded(conn)
                 conn.execute("SELECT pg_advisory_xact_lock($1)", (_MIGRATION_LOCK,))
                 with self._pin(conn):
                     # Writing transactions have read this table and end first. Later ones wait.
@@ -386,6 +383,11 @@ class Database:
                     return work()
 
         return self.persistently(once)
+
+    def _unbounded(self, conn: StatementConnection) -> None:
+        """Lift the time limit of this transaction."""
+        if conn.info.server_version >= _PIPELINES_FROM:
+            conn.execute("SET LOCAL transaction_timeout = 0")
 
     @contextmanager
     def _patient(self, conn: StatementConnection) -> Iterator[None]:
@@ -406,7 +408,7 @@ class Database:
         with self.guard(), self.connection() as conn, self.transaction(conn):
             counter, now_us = conn.execute(self.sql["last_run"]).fetchall()[0]
             last_run = continuity.last_run_after_change(counter, now_us)
-            given = {"last_run": last_run, "events": continuity.SKIPPED * EVENTS_A_RUN}
+            given = {"last_run": last_run, "events": continuity.EVENTS_SKIPPED}
             conn.execute(self.sql["advance"], given)
             conn.execute(self.sql["retire_ancestors"])
             return last_run
@@ -455,13 +457,19 @@ class Database:
         with self.connection() as conn, self.transaction(conn), self._pin(conn):
             yield conn
 
-    def at_once(self, work: Callable[[], T]) -> T:
-        """Run `work` on one snapshot. It must not write, and may be repeated."""
+    def at_once(self, work: Callable[[], T], *, lasting: bool = False) -> T:
+        """Run `work` on one snapshot. It must not write, and may be repeated.
+
+        With `lasting` it may take hours.
+        """
 
         def once() -> T:
             with self.connection() as conn:
                 conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 try:
+                    if lasting:
+                        self._unbounded(conn)
+                        conn.execute("SET LOCAL idle_in_transaction_session_timeout = '5min'")
                     with self._pin(conn):
                         return work()
                 finally:

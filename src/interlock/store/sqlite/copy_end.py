@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from interlock.core import continuity
 from interlock.core.continuity import Ancestor, Lineage
@@ -20,6 +21,11 @@ from interlock.store.store_copy import (
     seal_from_rows,
 )
 
+T = TypeVar("T")
+
+#: The tables of a store's data about itself.
+_ABOUT_ITSELF = ("migrations", "meta", "stores", "numbers")
+
 
 class SqliteEnd:
     """A file that is copied, or filled."""
@@ -36,6 +42,9 @@ class SqliteEnd:
 
     def numbers(self) -> Numbers:
         return Numbers(*self.database.rows("last_numbers")[0])
+
+    def now_us(self) -> int:
+        return self.database.now_us()
 
     # -- as the source ----------------------------------------------------------------------------
 
@@ -81,10 +90,22 @@ class SqliteEnd:
                 f"SELECT {names(columns)} FROM {table} ORDER BY {names(key)}"  # noqa: S608  (our own names)
             )
 
+    def snapshot(self, work: Callable[[], T]) -> T:
+        return self.database.at_once(work)
+
     # -- as the target ----------------------------------------------------------------------------
 
     def is_empty(self, table: str) -> bool:
         return not self.database.db.execute(f"SELECT EXISTS (SELECT 1 FROM {table})").get  # noqa: S608
+
+    def clear(self) -> None:
+        for table in self._tables():
+            if table not in _ABOUT_ITSELF:
+                self.database.run(self.database.sql["copying/clear_table"].replace("{table}", table))
+
+    def revoke_runs(self, bits: int) -> int:
+        now_us = self.database.now_us()
+        return len(self.database.rows("copying/revoke_runs", now_us=now_us, bits=bits))
 
     def write(self, table: str, columns: Sequence[str], rows: Iterable[Row]) -> int:
         places = ", ".join("?" * len(columns))

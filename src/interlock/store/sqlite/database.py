@@ -353,7 +353,13 @@ class SqliteDatabase:
         with self.guard():
             # In this order: another process may commit its migration between the two reads.
             empty = self.db.execute("SELECT count(*) FROM sqlite_schema").get == 0
-            ours = self.db.pragma("application_id") == move.APPLICATION_ID
+            kind = self.db.pragma("application_id")
+            if kind == move.BACKUP_ID:
+                raise SchemaMismatch(
+                    f"{self.path} is a backup, not a store.",
+                    "`interlock restore FILE` fills a store from it.",
+                )
+            ours = kind == move.APPLICATION_ID
             if not ours and not empty:
                 raise SchemaMismatch(
                     f"{self.path} is a database, but not an Interlock store.", "Name another file."

@@ -31,6 +31,7 @@ from interlock.store.sqlite.error_messages import in_words
 from interlock.store.statements import Statements
 
 APPLICATION_ID = 0x494C4F43  # "ILOC", so that a foreign database is not mistaken for ours
+BACKUP_ID = 0x494C424B  # "ILBK": a backup is never opened as a store
 SEAL = 0x4D4F5645  # "MOVE"
 #: How many live runs a refusal names.
 _NAMED = 5
