@@ -120,5 +120,6 @@ ENTRIES = {
     "copy": Entry("copy_command", "copy", _STORE),
     "prune": Entry("prune_command", "prune", _STORE),
     "demo": Entry("demo_command", "demo", _STORE),
+    "prove": Entry("prove_command", "prove", _STORE),
     "completion": Entry("completion_command", "completion", _STORE),
 }

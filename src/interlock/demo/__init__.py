@@ -27,7 +27,7 @@ _INTERRUPTED = 130
 def show(*, seconds: float, url: str | None, keep: bool, as_json: bool, color: bool) -> int:
     """Play and check all scenes. Returns 0 if every check holds, 1 if one fails, 130 if interrupted."""
     console = Console(no_color=None if color else True, highlight=False, markup=False, emoji=False)
-    with _interrupted_once():
+    with interrupted_once():
         try:
             with (
                 open_screen(console, silent=as_json) as screen,
@@ -46,7 +46,7 @@ def show(*, seconds: float, url: str | None, keep: bool, as_json: bool, color: b
 
 
 @contextmanager
-def _interrupted_once() -> Iterator[None]:
+def interrupted_once() -> Iterator[None]:
     """The first ending signal interrupts the demo. Later ones are ignored while it cleans up."""
     asked = False
 

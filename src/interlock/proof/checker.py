@@ -212,6 +212,40 @@ class History:
             if logged != kept:
                 self._report("rows_match_lines", f"item {item_id} is {kept}, its lines say {logged}")
 
+    def check_keys(self, acknowledged: Iterable[tuple[str, int]]) -> None:
+        """Every dedupe key, given with the item of each of its arrivals, has one item."""
+        items: dict[str, set[int]] = defaultdict(set)
+        for key, item in acknowledged:
+            items[key].add(item)
+        for key, found in sorted(items.items()):
+            if len(found) > 1:
+                self._report("one_item_a_key", f"{key!r} has the items {', '.join(map(str, sorted(found)[:5]))}")
+
+    def check_leases(self, promised: Mapping[int, tuple[int, int]], *, now_us: int) -> None:
+        """No lease ends early or late. For each run: the end of its last acknowledged lease, and when a sweep
+        must have ended it after that. `now_us` is the time of the judgement, on the store's clock."""
+        if any(self.kinds[kind] for kind in ("clock.stepped", "store.changed", "store.leapt")):
+            return  # deadlines were moved
+        for number, (until_us, limit_us) in promised.items():
+            run = self.runs.get(number)
+            if run is None or run.outcome not in ("running", "lost"):
+                continue
+            ended_us = run.ended.at_us if run.ended is not None else None
+            if (ended_us or now_us) > limit_us:
+                late_s = ((ended_us or now_us) - until_us) / 1e6
+                self._report("lock_ends_with_lease", f"run {number} kept {run.lane} {late_s:.1f} s too long")
+            elif ended_us is not None and ended_us < until_us:
+                self._report("lease_lasts", f"run {number} was lost {(until_us - ended_us) / 1e6:.1f} s early")
+
+    def check_pushes(self, *, armed: Iterable[tuple[float, int]], pushed: Iterable[tuple[float, int]]) -> None:
+        """No push of a run is accepted that was sent after a later run had armed. Each is given as the time,
+        on one clock, and the run."""
+        later = sorted(armed)
+        for sent, run in pushed:
+            by = max((other for at, other in later if at < sent), default=0)
+            if by > run:
+                self._report("late_push", f"a push of run {run} was accepted after run {by} had armed")
+
     def check_times(self) -> None:
         """The times of an item's events, and of runs on a lane, grow with their numbers.
 

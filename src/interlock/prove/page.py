@@ -1,0 +1,1 @@
+def rendered(*a): return ""
