@@ -19,7 +19,7 @@ PIP_COMPILE = CUSTOM_COMPILE_COMMAND="make pins" $(PINS_VENV)/bin/pip-compile --
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install up test check format demo docs screenshots budgets bench install-bench pins clean
+.PHONY: help install up test check format demo prove docs screenshots budgets bench install-bench pins clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -48,6 +48,9 @@ format: $(STAMPS)/check ## rewrite the sources as `check` wants them
 
 demo: install ## show Interlock at work
 	$(BIN)/interlock demo $(ARGS)
+
+prove: install ## try to break Interlock for a minute, and judge the outcome (ARGS="--break fence" must fail)
+	$(BIN)/interlock prove $(ARGS)
 
 docs: $(STAMPS)/test ## bring the reference and the output of examples up to date
 	$(BIN)/python deploy/grafana/board.py

@@ -195,9 +195,50 @@ def test_rows_that_changed_without_a_line_are_found() -> None:
     assert [v.text.split(",")[0] for v in history.violations] == ["item 2 is pending", "item 3 is pending"]
 
 
+def test_a_key_with_two_items_is_found() -> None:
+    history = History(handover().lines)
+    history.check_keys([("once", 1), ("once", 1), ("twice", 1), ("twice", 2)])
+    assert [v.rule for v in history.violations] == ["one_item_a_key"]
+    assert "'twice'" in history.violations[0].text
+
+
+@pytest.mark.parametrize(
+    ("until_us", "limit_us", "rules"),
+    [
+        (0, 10**9, []),
+        (10**9, 2 * 10**9, ["lease_lasts"]),
+        (0, 0, ["lock_ends_with_lease"]),
+    ],
+)
+def test_a_lease_that_ends_early_or_late_is_found(until_us: int, limit_us: int, rules: list[str]) -> None:
+    log = Log().born(1).add("run.started", 1, 5).add("run.lost", 1, 5, item_status="pending")
+    history = History(log.lines)
+    history.check_leases({5: (until_us, limit_us), 9: (0, 0)}, now_us=10**10)
+    assert [v.rule for v in history.violations] == rules
+
+
+def test_a_lease_that_never_ends_is_found_unless_the_clock_was_set() -> None:
+    log = Log().born(1).add("run.started", 1, 5)
+    history = History(log.lines)
+    history.check_leases({5: (10, 20)}, now_us=10**10)
+    assert [v.rule for v in history.violations] == ["lock_ends_with_lease"]
+    stepped = History(log.add("clock.stepped", None).lines)
+    stepped.check_leases({5: (10, 20)}, now_us=10**10)
+    assert stepped.violations == []
+
+
+def test_a_push_after_a_later_run_has_armed_is_found() -> None:
+    history = History(handover().lines)
+    history.check_pushes(armed=[(1.0, 5), (3.0, 6)], pushed=[(2.0, 5), (4.0, 6)])
+    assert history.violations == []
+    history.check_pushes(armed=[(1.0, 5), (3.0, 6)], pushed=[(3.1, 5)])
+    assert [v.rule for v in history.violations] == ["late_push"]
+
+
 def test_every_rule_of_the_checker_has_a_history_that_breaks_it() -> None:
     rules = set(re.findall(r'_report\(\s*"(\w+)"', Path(checker.__file__).read_text()))
     rules |= {"one_run_a_lane", "one_owner_a_lane", "promoted_before_started", "lawful_move"}
     tried = {rule for rule, _ in BROKEN} | {"one_run_a_lane", "one_owner_a_lane", "fenced", "nothing_lost"}
     tried |= {"acknowledged_once", "acknowledged_is_kept", "rows_match_lines", "times_grow"}
+    tried |= {"one_item_a_key", "lease_lasts", "lock_ends_with_lease", "late_push"}
     assert rules == tried

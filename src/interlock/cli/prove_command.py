@@ -26,7 +26,9 @@ def prove(
     break_: Annotated[
         str | None,
         typer.Option(
-            "--break", metavar="GUARD", help="Remove a guard, so that it must fail: fence, lane, lease or dedupe."
+            "--break",
+            metavar="GUARD",
+            help="Remove a guard, so that it must fail: fence, lane, lease or dedupe.",
         ),
     ] = None,
     restart_cmd: Annotated[

@@ -219,7 +219,9 @@ class History:
             items[key].add(item)
         for key, found in sorted(items.items()):
             if len(found) > 1:
-                self._report("one_item_a_key", f"{key!r} has the items {', '.join(map(str, sorted(found)[:5]))}")
+                self._report(
+                    "one_item_a_key", f"{key!r} has the items {', '.join(map(str, sorted(found)[:5]))}"
+                )
 
     def check_leases(self, promised: Mapping[int, tuple[int, int]], *, now_us: int) -> None:
         """No lease ends early or late. For each run: the end of its last acknowledged lease, and when a sweep
@@ -235,9 +237,13 @@ class History:
                 late_s = ((ended_us or now_us) - until_us) / 1e6
                 self._report("lock_ends_with_lease", f"run {number} kept {run.lane} {late_s:.1f} s too long")
             elif ended_us is not None and ended_us < until_us:
-                self._report("lease_lasts", f"run {number} was lost {(until_us - ended_us) / 1e6:.1f} s early")
+                self._report(
+                    "lease_lasts", f"run {number} was lost {(until_us - ended_us) / 1e6:.1f} s early"
+                )
 
-    def check_pushes(self, *, armed: Iterable[tuple[float, int]], pushed: Iterable[tuple[float, int]]) -> None:
+    def check_pushes(
+        self, *, armed: Iterable[tuple[float, int]], pushed: Iterable[tuple[float, int]]
+    ) -> None:
         """No push of a run is accepted that was sent after a later run had armed. Each is given as the time,
         on one clock, and the run."""
         later = sorted(armed)

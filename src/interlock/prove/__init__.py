@@ -27,11 +27,11 @@ from interlock.demo import interrupted_once
 from interlock.demo.stage import ENDING_SIGNALS
 from interlock.proof.checker import LoggedEvent
 from interlock.prove import guards, page, report, second_judge, verdict
-from interlock.prove.crew import Crew
+from interlock.prove.crew import ProcessCrew
 from interlock.prove.evidence import Evidence, gather, keep, newest_event
-from interlock.prove.place import LEASE_S, Place, checked_guard, open_place
-from interlock.prove.report import Finding, Report
-from interlock.prove.storm import RACERS, Storm
+from interlock.prove.place import ProofPlace, checked_guard, open_place
+from interlock.prove.report import ProofFinding, ProofReport
+from interlock.prove.storm import RACERS, ProofStorm
 from interlock.service.contract import ItemFilter, Service, to_json
 
 SECONDS = 60.0
@@ -61,7 +61,9 @@ def prove(
         )
     checked_guard(broken, url, guards.GUARDS)
     if restart is not None and (url is None or url.startswith("sqlite")):
-        raise InvalidInput("A SQLite file has no server to restart.", "Leave --restart-cmd out, or add --store.")
+        raise InvalidInput(
+            "A SQLite file has no server to restart.", "Leave --restart-cmd out, or add --store."
+        )
     for place in (html.absolute().parent if html is not None else None, evidence):
         if place is not None and not place.is_dir():
             raise InvalidInput(f"The directory {place} does not exist.", "Create it first.")
@@ -119,7 +121,7 @@ def _play(
     evidence: Path | None,
     racers: int,
     tell: Callable[[str], None],
-) -> Report:
+) -> ProofReport:
     began_s = time.monotonic()
     with ExitStack() as cleanup:
         # Signals must not interrupt the clean-up: they are blocked first and unblocked last.
@@ -131,7 +133,7 @@ def _play(
         if broken == "lane":
             guards.drop_index(service.store)
         after = newest_event(service)
-        crew = Crew(place.directory, place.environ(), place.scheme)
+        crew = ProcessCrew(place.directory, place.environ(), place.scheme)
         remains: list[str] = []
         if not place.is_own:
             cleanup.callback(lambda: remains.append(_tidy(service, place)))
@@ -139,7 +141,7 @@ def _play(
         if evidence is not None:
             cleanup.callback(keep, place, evidence)  # also of a proof that came to no end
         cleanup.callback(signal.pthread_sigmask, signal.SIG_BLOCK, ENDING_SIGNALS)
-        storm = Storm(
+        storm = ProofStorm(
             place,
             service,
             crew,
@@ -173,20 +175,19 @@ def _play(
     return replace(found, remains=" ".join(remains))
 
 
-def _judge(storm: Storm, place: Place, seen: Evidence) -> list[Finding]:
+def _judge(storm: ProofStorm, place: ProofPlace, seen: Evidence) -> list[ProofFinding]:
     first = verdict.judge(
         [LoggedEvent.of(event) for event in seen.events],
         {item.id: item.status for item in seen.items},
         storm.tail.lines,
         now_us=seen.now_us,
-        lease_s=LEASE_S,
     )
     second = second_judge.judge(place.directory)
-    findings = [Finding(judge=report.FIRST, rule=v.rule, text=v.text) for v in first]
-    return findings + [Finding(judge=report.SECOND, rule=v["rule"], text=v["text"]) for v in second]
+    findings = [ProofFinding(judge=report.FIRST, rule=v.rule, text=v.text) for v in first]
+    return findings + [ProofFinding(judge=report.SECOND, rule=v["rule"], text=v["text"]) for v in second]
 
 
-def _tidy(service: Service, place: Place) -> str:
+def _tidy(service: Service, place: ProofPlace) -> str:
     """Cancel what is left of the project on a server, and say what remains there."""
     with suppress(InterlockError):
         left = service.items(ItemFilter(project=place.project, limit=_PAGE))
@@ -201,5 +202,3 @@ def _tidy(service: Service, place: Place) -> str:
             f" until `interlock prune` deletes them there."
         )
     return f"The server was unreachable: items of the project {place.project} may be unfinished."
-
-

@@ -27,7 +27,7 @@ class ProcessFailed(InterlockError):
     code = "process_failed"
 
 
-class Crew:
+class ProcessCrew:
     """All processes of one proof."""
 
     def __init__(self, directory: Path, environ: Mapping[str, str], scheme: str) -> None:

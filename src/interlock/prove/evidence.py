@@ -10,7 +10,7 @@ from typing import Any
 
 from interlock.core.record import Record
 from interlock.prove.journal import SUFFIX
-from interlock.prove.place import Place
+from interlock.prove.place import ProofPlace
 from interlock.prove.pusher import pushed_runs
 from interlock.service.contract import EventView, ItemFilter, Service, to_json
 from interlock.service.item_view import ItemView
@@ -34,7 +34,7 @@ def newest_event(service: Service) -> int:
     return newest[-1].seq if newest else 0
 
 
-def gather(service: Service, place: Place, *, after: int, remote: str) -> Evidence:
+def gather(service: Service, place: ProofPlace, *, after: int, remote: str) -> Evidence:
     """Read all of it, and write it beside the journals."""
     items = _items(service, place.project)
     events = _events(service, place.project, {item.id for item in items}, after)
@@ -49,7 +49,7 @@ def gather(service: Service, place: Place, *, after: int, remote: str) -> Eviden
     return Evidence(events=events, items=items, commits=commits, now_us=now_us)
 
 
-def keep(place: Place, directory: Path) -> None:
+def keep(place: ProofPlace, directory: Path) -> None:
     """Copy the evidence to a directory of the user's."""
     for file in sorted(place.directory.iterdir()):
         if file.suffix in (".json", SUFFIX):
@@ -80,5 +80,3 @@ def _events(service: Service, project: str, items: set[int], after: int) -> list
         if not page:
             return found
         after = page[-1].seq
-
-

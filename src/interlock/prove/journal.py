@@ -17,7 +17,7 @@ SUFFIX = ".jsonl"
 Line = dict[str, Any]
 
 
-class Journal:
+class ProcessJournal:
     """The journal of one process."""
 
     def __init__(self, directory: Path, name: str) -> None:
@@ -38,7 +38,7 @@ class Journal:
         return self._last
 
 
-class Tail:
+class JournalTail:
     """Reads what the processes add to their journals."""
 
     def __init__(self, directory: Path) -> None:
@@ -47,6 +47,8 @@ class Tail:
         self.lines: list[Line] = []
         #: The last line of each process.
         self.last: dict[str, Line] = {}
+        #: When each process was last answered.
+        self.answered_s: dict[str, float] = {}
 
     def look(self) -> list[Line]:
         """The new lines, in the order of their times."""
@@ -65,5 +67,7 @@ class Tail:
         new.sort(key=lambda line: line["t"])
         for line in new:
             self.last[line["who"]] = line
+            if line["state"] == "ack":
+                self.answered_s[line["who"]] = line["t"]
         self.lines += new
         return new

@@ -27,12 +27,14 @@ _COMMENT = "made by interlock prove; it may be dropped"
 #: Older databases of proofs are dropped: longer than the longest proof.
 ABANDONED_S = 2 * 3_600
 LEASE_S = 1.5
+#: A push takes a dozen processes of git.
+PUSH_LEASE_S = 3 * LEASE_S
 #: Connections beside the racers', and those that a server keeps for its owner.
 _CONNECTIONS = 30
 _PASSED = ("INTERLOCK_TOKEN",)
 
 
-class Place:
+class ProofPlace:
     """The store of one proof."""
 
     def __init__(self, scheme: str, url: str, directory: Path) -> None:
@@ -61,8 +63,8 @@ class Place:
 
 
 @contextmanager
-def open_place(url: str | None) -> Iterator[Place]:
-    """A place on the store that `url` names, by default on a temporary SQLite file. It is removed at the end."""
+def open_place(url: str | None) -> Iterator[ProofPlace]:
+    """A place on the store that `url` names, by default a temporary SQLite file. It is removed at the end."""
     scheme = "sqlite" if url is None else scheme_of(url)
     if scheme == "git":
         raise InvalidInput("The proof needs a database or a server; a store in git has no items.", DATABASES)
@@ -78,7 +80,7 @@ def open_place(url: str | None) -> Iterator[Place]:
             f"Cannot create a directory in {where}: {error.strerror}.",
             "Choose another place with TMPDIR or --store.",
         ) from None
-    place = Place(scheme, url or "", directory)
+    place = ProofPlace(scheme, url or "", directory)
     try:
         match scheme:
             case "sqlite":
@@ -100,7 +102,7 @@ def _remove(directory: Path) -> None:
 
 
 @contextmanager
-def _own_database(place: Place) -> Iterator[None]:
+def _own_database(place: ProofPlace) -> Iterator[None]:
     """A database of our own on the server that the place's URL names."""
     import psycopg  # noqa: PLC0415  (PostgreSQL alone)
     from psycopg import sql  # noqa: PLC0415
@@ -109,8 +111,10 @@ def _own_database(place: Place) -> Iterator[None]:
     given = place.url
     with _connected(given) as conn:
         _drop_abandoned(conn)
-        with _refusals(given):
-            conn.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8'").format(sql.Identifier(name)))
+        with _refusals():
+            conn.execute(
+                sql.SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8'").format(sql.Identifier(name))
+            )
         try:
             conn.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(sql.Identifier(name), _COMMENT))
             place.url = with_database(given, name)
@@ -123,7 +127,8 @@ def _own_database(place: Place) -> Iterator[None]:
         with psycopg.connect(place.url, autocommit=True, connect_timeout=5) as own:
             rows = own.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                " AND backend_type = 'client backend'"
             ).fetchall()
             return len(rows)
 
@@ -141,7 +146,7 @@ def _own_database(place: Place) -> Iterator[None]:
                 if pause_s is None:
                     raise StoreUnavailable(
                         f"The database {name} could not be dropped.",
-                        f"Drop it: DROP DATABASE {name} WITH (FORCE). The next proof on this server does, too.",
+                        f"Drop it: DROP DATABASE {name} WITH (FORCE). A later proof there does, too.",
                     ) from None
                 time.sleep(pause_s)
 
@@ -156,13 +161,15 @@ def _connected(url: str) -> Iterator[Any]:
         raise InvalidInput("Invalid store URL.", "Use postgresql://user@host/database.") from None
     except psycopg.OperationalError as error:
         first = (str(error).strip().splitlines() or ["no answer"])[0].rstrip(".")
-        raise StoreUnavailable(f"Cannot reach the database: {first}.", "Is the server up? Check --store.") from None
+        raise StoreUnavailable(
+            f"Cannot reach the database: {first}.", "Is the server up? Check --store."
+        ) from None
     with conn:
         yield conn
 
 
 @contextmanager
-def _refusals(url: str) -> Iterator[None]:
+def _refusals() -> Iterator[None]:
     import psycopg  # noqa: PLC0415
 
     try:

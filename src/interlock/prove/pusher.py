@@ -10,7 +10,7 @@ from interlock.core.errors import GitFailed, LeaseLost
 from interlock.git.checkout import Checkout
 from interlock.git.plumbing import GitRepository
 from interlock.git.refusals import RefMove
-from interlock.prove.journal import Journal
+from interlock.prove.journal import ProcessJournal
 from interlock.push.fence import FenceStore, Guard, LaneRun, arm, fence_guard
 from interlock.push.fenced_push import FencedPush
 from interlock.service.contract import LeaseView
@@ -39,16 +39,19 @@ def pushed_runs(remote: str) -> list[dict[str, str]]:
 class Pusher:
     """One process that pushes to the branch under the fence of its lane."""
 
-    def __init__(self, clone: Path, remote: str, journal: Journal, *, fenced: bool) -> None:
+    def __init__(self, clone: Path, remote: str, journal: ProcessJournal, *, fenced: bool) -> None:
         self._remote, self._journal, self._fenced = remote, journal, fenced
         subprocess.run(["git", "clone", "--quiet", remote, str(clone)], check=True, capture_output=True)
         self._repository = GitRepository(clone)
         self._checkout = Checkout(self._repository)
 
-    def prepare(self, lease: LeaseView, agent: str, store: FenceStore) -> Callable[[], None]:
+    def prepare(
+        self, lease: LeaseView, agent: str, store: FenceStore, beat: Callable[[], object]
+    ) -> Callable[[], None]:
         """Arm and commit; gives the push, prepared as by a process that is stopped just before it sends it.
 
-        Raises `LeaseLost` if a later run has armed the lane.
+        `beat` renews the lease between the steps, which take long on a busy machine. Raises `LeaseLost` if a
+        later run has armed the lane.
         """
         assert lease.item.lane is not None
         run = LaneRun(lane=lease.item.lane, handle=lease.run, agent=agent)
@@ -61,6 +64,7 @@ class Pusher:
                 self._journal.note("refused", "arm", n=n, **facts)
                 raise
             self._journal.note("ack", "arm", n=n, **facts)
+            beat()
         self._repository.fetch(self._remote, _REF)
         tip = self._repository.ls_remote(self._remote, _REF)[_REF]
         self._repository.text("reset", "--quiet", "--hard", tip)
@@ -72,6 +76,8 @@ class Pusher:
             move = fence_guard(self._repository, self._remote, run).move()
             assert move is not None
             moves.append(move)
+
+        beat()
 
         def push() -> None:
             n = self._journal.attempt("push", **facts)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from interlock.core.record import Record
 from interlock.prove.journal import Line
-from interlock.prove.span import Recovery, recoveries
+from interlock.prove.span import FaultRecovery, recoveries
 
 FIRST, SECOND = "history checker", "second judge"
 #: How many violations the terminal shows of each rule.
@@ -20,7 +20,7 @@ _SHOWN = 3
 _QUIET = "bright_black"
 
 
-class Finding(Record):
+class ProofFinding(Record):
     """A violation, and the judge that has found it."""
 
     judge: str
@@ -28,7 +28,7 @@ class Finding(Record):
     text: str
 
 
-class Report(Record):
+class ProofReport(Record):
     """What was tried, and how it was judged."""
 
     ok: bool
@@ -50,7 +50,7 @@ class Report(Record):
     runs: int
     leases_lost: int
     violations: int
-    findings: tuple[Finding, ...]
+    findings: tuple[ProofFinding, ...]
     #: Writes and pushes of runs that had lost their leases, all refused.
     zombies_refused: int
     pushes: int
@@ -69,11 +69,11 @@ class Report(Record):
 def summed_up(
     lines: Sequence[Line],
     kinds: Counter[str],
-    findings: Sequence[Finding],
+    findings: Sequence[ProofFinding],
     *,
     items: int,
     **facts: Any,
-) -> Report:
+) -> ProofReport:
     """The numbers of a proof, from its journals and its events."""
     tried = [line for line in lines if line["op"] not in ("sweep", "work", "race")]
     states = Counter(line["state"] for line in tried)
@@ -82,7 +82,7 @@ def summed_up(
     spans = [found.seconds for found in recoveries(lines)]
     zombies = zombie_writes(lines)
     won = [line for line in tried if line["op"] == "claim" and line["state"] == "ack" and "race" in line]
-    return Report(
+    return ProofReport(
         ok=not findings and bool(zombies),
         winners=sum(line["item"] is not None for line in won),
         attempts=states["attempt"],
@@ -115,31 +115,46 @@ def zombie_writes(lines: Sequence[Line]) -> list[Line]:
     return [line for line in lines if line["state"] == "refused" and line["op"] in ops]
 
 
-def slowest(lines: Sequence[Line]) -> list[Recovery]:
+def slowest(lines: Sequence[Line]) -> list[FaultRecovery]:
     return sorted(recoveries(lines), key=lambda found: -found.seconds)
 
 
-def write(console: Console, report: Report) -> None:
+def write(console: Console, report: ProofReport) -> None:
     """Print the report as a table, the violations, and the verdict."""
     head = f"   {report.seconds:.0f} s, {report.processes} processes, {report.store}, seed {report.seed}"
     rows = [
         ("race", f"{report.racers} processes for one item, {report.rounds} times: {report.winners} winners"),
-        ("attempts", f"{report.attempts:,}: {report.acknowledged:,} acknowledged, {report.refused:,} refused,"
-         f" {report.unanswered:,} without an answer"),
-        ("history", f"{report.events:,} events, {report.items:,} items, {report.runs:,} runs,"
-         f" {report.leases_lost:,} leases lost"),
-        ("faults", f"{report.kills} × kill -9, {report.pauses} × SIGSTOP past the lease, {report.outages} outages"),
+        (
+            "attempts",
+            (
+                f"{report.attempts:,}: {report.acknowledged:,} acknowledged, {report.refused:,} refused,"
+                f" {report.unanswered:,} without an answer"
+            ),
+        ),
+        (
+            "history",
+            (
+                f"{report.events:,} events, {report.items:,} items, {report.runs:,} runs,"
+                f" {report.leases_lost:,} leases lost"
+            ),
+        ),
+        (
+            "faults",
+            f"{report.kills} x kill -9, {report.pauses} x SIGSTOP past the lease, {report.outages} outages",
+        ),
         ("plans", f"{report.edits} edits while tasks were claimed, {report.edits_refused} refused"),
         ("pushes", f"{report.pushes} fenced, {report.pushes_refused} late ones refused"),
         ("zombies refused", f"{report.zombies_refused} (must be more than 0)"),
         ("violations", f"{report.violations} (must be 0)"),
     ]
     if report.recovery_s is not None:
-        rows.append(("recovery", f"{report.recovery_median_s:.1f} s median, {report.recovery_s:.1f} s at most"))
+        rows.append(
+            ("recovery", f"{report.recovery_median_s:.1f} s median, {report.recovery_s:.1f} s at most")
+        )
     lines = [Text.assemble(("What was tried", "bold cyan"), (head, _QUIET))]
     lines += [Text.assemble((f"  {title:<17}", "bold"), told) for title, told in rows]
     for (judge, rule), found in _by_rule(report.findings).items():
-        lines += [Text(), Text.assemble((f"{rule}", "bold red"), f"  {len(found)} × by the {judge}")]
+        lines += [Text(), Text.assemble((f"{rule}", "bold red"), f"  {len(found)} x by the {judge}")]
         lines += [Text(f"  {finding.text}") for finding in found[:_SHOWN]]
         if len(found) > _SHOWN:
             lines.append(Text(f"  and {len(found) - _SHOWN} more", style=_QUIET))
@@ -150,7 +165,7 @@ def write(console: Console, report: Report) -> None:
         console.print(line, soft_wrap=True)
 
 
-def _verdict(report: Report) -> Text:
+def _verdict(report: ProofReport) -> Text:
     without = f" without the guard {report.broken!r}" if report.broken else ""
     if report.ok:
         return Text.assemble((" PASS ", "bold black on green"), f"  no violation{without}, by two judges")
@@ -161,8 +176,8 @@ def _verdict(report: Report) -> Text:
     return Text.assemble((" FAIL ", "bold white on red"), told)
 
 
-def _by_rule(findings: Sequence[Finding]) -> dict[tuple[str, str], list[Finding]]:
-    found: dict[tuple[str, str], list[Finding]] = {}
+def _by_rule(findings: Sequence[ProofFinding]) -> dict[tuple[str, str], list[ProofFinding]]:
+    found: dict[tuple[str, str], list[ProofFinding]] = {}
     for finding in findings:
         found.setdefault((finding.judge, finding.rule), []).append(finding)
     return found

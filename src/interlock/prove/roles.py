@@ -32,17 +32,20 @@ from interlock.core.errors import (
 from interlock.core.model import NewItem, Policy
 from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, RemoveTask, TaskSpec
 from interlock.prove import guards
-from interlock.prove.journal import Journal
+from interlock.prove.journal import ProcessJournal
+from interlock.prove.place import PUSH_LEASE_S
 from interlock.prove.pusher import Pusher
 from interlock.service.contract import LeaseView, Report, RunView, Service
 
-TYPE, RACE_TYPE, PUSH_TYPE = "prove", "prove.race", "prove.push"
+WORK, RACE, PUSH = "work", "race", "push"
 AGENTS = ("ada", "bert", "cleo")
 #: Files in the directory that tell all processes how far it is.
 DRAIN, OVER = "drain", "over"
 #: What a store may answer while it restarts, or while others write.
 TROUBLE = (StoreUnavailable, StoreBusy)
-SWEEP_EVERY_S, IDLE_S = 0.1, 0.03
+SWEEP_EVERY_S, IDLE_S = 0.15, 0.05
+#: So many processes may keep the winner waiting, and it must not lose its lease meanwhile.
+RACE_LEASE_S = 60.0
 #: Keys that arrivals of the storm share, so that some come twice.
 _KEYS = 40
 _POLICIES = (
@@ -66,18 +69,16 @@ class Actor:
         self.lease_s: float = order["lease_s"]
         self.guard: str | None = order["guard"]
         self.dice = random.Random(f"{order['seed']}/{self.name}")  # noqa: S311  (a schedule, no secret)
-        self.journal = Journal(self.directory, self.name)
+        self.journal = ProcessJournal(self.directory, self.name)
         self._parent = os.getppid()
         self.service: Service = app.open_service(settings=settings.load(directory=self.directory))
         if self.guard is not None:
             guards.take_out(self.guard, self.service)
 
-    @property
     def draining(self) -> bool:
         """Whether nothing new may be added."""
         return (self.directory / DRAIN).exists()
 
-    @property
     def over(self) -> bool:
         return (self.directory / OVER).exists() or os.getppid() != self._parent
 
@@ -117,12 +118,12 @@ class Actor:
             if not leases:
                 return {"item": None}
             lease = leases[0]
-            return {"item": lease.item.id, "run": lease.fence, "lane": lease.item.lane, **_until(lease)}
+            return {"item": lease.item.id, "run": lease.fence, "lane": lease.item.lane, **self._until(lease)}
 
         claim = partial(
             self.service.next,
             self.agent(agent),
-            types=kinds,
+            types=[type_of(self.project, kind) for kind in kinds],
             labels=[self.project],
             lease_s=self.lease_s,
             worker=f"{self.name}-{self.project}",
@@ -142,9 +143,14 @@ class Actor:
         if view.refusal is not None:
             self.journal.note("refused", op, n=n, code=view.refusal.code, **facts)
             return None
-        until = _until(view) if op == "renew" else {}
+        until = self._until(view) if op == "renew" else {}
         self.journal.note("ack", op, n=n, status=view.status, **facts, **until)
         return view
+
+    def _until(self, view: LeaseView | RunView) -> dict[str, Any]:
+        if view.expires_at is None:
+            return {}
+        return {"until_us": round(view.expires_at.timestamp() * 1e6), "lease_us": round(self.lease_s * 1e6)}
 
     def hold(self, lease: LeaseView, span_s: float) -> bool:
         """Work for a while and renew in time; whether the run goes on. A process that was stopped meanwhile
@@ -161,6 +167,11 @@ class Actor:
                     break
         self.journal.note("held", "work", run=lease.fence, item=lease.item.id)
         return goes_on
+
+
+def type_of(project: str, kind: str) -> str:
+    """A type of items that no other work in a shared store has: no process here claims anything else."""
+    return f"{project}.{kind}"
 
 
 def play(order: Mapping[str, Any], gates: Sequence[int]) -> None:
@@ -186,16 +197,25 @@ def race(actor: Actor, gates: Sequence[int]) -> None:
     store: Any = getattr(actor.service, "store", None)
     if (database := getattr(store, "database", None)) is not None and hasattr(database, "notify"):
         database.notify = lambda: None  # nobody waits for work here, and it would be a second connection
+    actor.lease_s = RACE_LEASE_S
     actor.service.agents()  # the connection is there before the race begins
     actor.journal.note("ready", "race")
     for number in range(len(gates) // 2):
         add_gate, claim_gate = gates[2 * number : 2 * number + 2]
         os.read(add_gate, 1)  # returns when the gate is opened
         key = f"race-{number}"
-        actor.add(_new(actor, RACE_TYPE, title=f"race {number}", dedupe_key=key, lane=f"race:{actor.project}/{number}"))
+        actor.add(
+            _new(
+                actor,
+                RACE,
+                title=f"race {number}",
+                dedupe_key=key,
+                lane=f"race:{actor.project}/{number}",
+            )
+        )
         actor.journal.note("added", "race", round=number)
         os.read(claim_gate, 1)
-        lease = actor.claim("racer", RACE_TYPE, race=number)
+        lease = actor.claim("racer", RACE, race=number)
         if lease is not None:
             actor.report("done", lease, Report(run=lease.run))
         actor.journal.note("raced", "race", round=number)
@@ -204,17 +224,18 @@ def race(actor: Actor, gates: Sequence[int]) -> None:
 def work(actor: Actor) -> None:
     """Add and work, on a few lanes, until it is over."""
     dice = actor.dice
-    while not actor.over:
-        draining = actor.draining
+    while not actor.over():
+        draining = actor.draining()
         # In the end they also take what a race with a broken guard has left.
-        lease = actor.claim(dice.choice(AGENTS), TYPE, *([RACE_TYPE] if draining else []))
+        types = (WORK, RACE) if draining else (WORK,)
+        lease = actor.claim(dice.choice(AGENTS), *types, drain=draining)
         if not draining and dice.random() < (0.8 if lease is not None else 0.15):
             _arrive(actor)
         if lease is not None:
             _work_on(actor, lease, careful=draining)
             if dice.random() < 0.1:
                 _talk(actor, lease)
-        time.sleep(dice.uniform(IDLE_S, 3 * IDLE_S))
+        time.sleep(dice.uniform(0.0, IDLE_S) if lease is not None else dice.uniform(IDLE_S, 3 * IDLE_S))
 
 
 def _arrive(actor: Actor) -> None:
@@ -222,7 +243,7 @@ def _arrive(actor: Actor) -> None:
     actor.add(
         _new(
             actor,
-            TYPE,
+            WORK,
             title=f"work of {actor.name}",
             lane=dice.choice(actor.lanes),
             agent=actor.agent(dice.choice(AGENTS)) if dice.random() < 0.7 else "",
@@ -236,13 +257,20 @@ def _arrive(actor: Actor) -> None:
 
 def _new(actor: Actor, kind: str, **fields: Any) -> NewItem:
     return NewItem(
-        project=actor.project, type=kind, labels=(actor.project,), max_attempts=50, author="prove", **fields
+        project=actor.project,
+        type=type_of(actor.project, kind),
+        labels=(actor.project,),
+        max_attempts=50,
+        author="prove",
+        **fields,
     )
 
 
 def _talk(actor: Actor, lease: LeaseView) -> None:
     item = lease.item.id
-    actor.ask("msg", lambda: actor.service.msg(item, "one more thing", author="prove"), lambda _: {}, item=item)
+    actor.ask(
+        "msg", lambda: actor.service.msg(item, "one more thing", author="prove"), lambda _: {}, item=item
+    )
 
 
 def _work_on(actor: Actor, lease: LeaseView, *, careful: bool) -> None:
@@ -270,14 +298,18 @@ def _work_on(actor: Actor, lease: LeaseView, *, careful: bool) -> None:
 
 def push(actor: Actor, remote: str) -> None:
     """Take turns on one branch. Each run arms the fence, commits, waits, and pushes without looking again."""
-    pusher = Pusher(actor.directory / f"clone-{actor.name}", remote, actor.journal, fenced=actor.guard != "fence")
-    while not actor.over:
-        lease = actor.claim(actor.name, PUSH_TYPE)
+    actor.lease_s = PUSH_LEASE_S
+    pusher = Pusher(
+        actor.directory / f"clone-{actor.name}", remote, actor.journal, fenced=actor.guard != "fence"
+    )
+    while not actor.over():
+        lease = actor.claim(actor.name, PUSH)
         if lease is None:
-            time.sleep(2 * IDLE_S)
+            time.sleep(3 * IDLE_S)
             continue
         with suppress(LeaseLost):
-            push_now = pusher.prepare(lease, actor.agent(actor.name), actor.service)
+            beat = partial(actor.report, "renew", lease, Report(run=lease.run))
+            push_now = pusher.prepare(lease, actor.agent(actor.name), actor.service, beat)
             actor.hold(lease, (lease.item.payload or {}).get("hold_s", 0.0))
             push_now()
         actor.report("done", lease, Report(run=lease.run))
@@ -286,7 +318,7 @@ def push(actor: Actor, remote: str) -> None:
 def plan(actor: Actor) -> None:
     """Edit plans while their tasks are claimed: tasks come, change their order, and go."""
     dice, count = actor.dice, 0
-    while not actor.over and not actor.draining:
+    while not actor.over() and not actor.draining():
         count += 1
         keys = [f"t{n}" for n in range(4)]
         graph = Graph(
@@ -295,7 +327,7 @@ def plan(actor: Actor) -> None:
         )
         made = actor.ask(
             "create_plan",
-            lambda graph=graph: actor.service.create_plan(f"plan {count}", graph, project=actor.project),
+            partial(actor.service.create_plan, f"plan {count}", graph, project=actor.project),
             lambda view: {"plan": view.id, "revision": view.revision},
         )
         if made is None:
@@ -303,7 +335,7 @@ def plan(actor: Actor) -> None:
         base = made.revision
         for turn in range(dice.randint(3, 6)):
             time.sleep(dice.uniform(0.05, 0.3))
-            if actor.over or actor.draining:
+            if actor.over() or actor.draining():
                 return
             new = f"n{turn}"
             operations: list[Any] = [AddTask(task=_task(actor, new))]
@@ -314,7 +346,11 @@ def plan(actor: Actor) -> None:
                 operations.append(AddEdge(edge=EdgeSpec(source=dice.choice(keys), target=new)))
             stale = dice.random() < 0.15  # an edit that was made for an older revision
             edit = partial(
-                actor.service.edit_plan, made.id, base=max(1, base - stale), operations=operations, why="prove"
+                actor.service.edit_plan,
+                made.id,
+                base=max(1, base - stale),
+                operations=operations,
+                why="prove",
             )
             done = actor.ask(
                 "edit_plan",
@@ -330,18 +366,16 @@ def plan(actor: Actor) -> None:
 
 def _task(actor: Actor, key: str) -> TaskSpec:
     lane = actor.dice.choice([*actor.lanes, None, None])
-    return TaskSpec(key=key, labels=(actor.project,), type=TYPE, lane=lane, max_attempts=50)
+    return TaskSpec(
+        key=key, labels=(actor.project,), type=type_of(actor.project, WORK), lane=lane, max_attempts=50
+    )
 
 
 def sweep(actor: Actor) -> None:
     """Sweep all the time."""
-    while not actor.over:
+    while not actor.over():
         n = actor.journal.attempt("sweep")
         with suppress(*TROUBLE):
             swept = actor.service.sweep()
             actor.journal.note("ack", "sweep", n=n, expired=swept.expired)
         time.sleep(SWEEP_EVERY_S)
-
-
-def _until(view: LeaseView | RunView) -> dict[str, Any]:
-    return {} if view.expires_at is None else {"until_us": round(view.expires_at.timestamp() * 1e6)}

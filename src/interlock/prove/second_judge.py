@@ -13,7 +13,9 @@ import json
 import sys
 from collections import defaultdict
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 RULES = {
     "one_run_a_lane": "two runs had one lane at the same time",
@@ -33,6 +35,8 @@ RULES = {
     "pushed_is_kept": "an acknowledged push is not on the branch, or a refused one is",
 }
 ENDINGS = ("succeeded", "failed", "cancelled", "timed_out", "lost", "released")
+#: How a run is recorded that was ended so.
+MEANT = {"done": "succeeded", "fail": "failed", "release": "released"}
 ENDED = ("completed", "failed", "cancelled", "superseded", "coalesced")
 #: The resolution of clocks, and the time between a sweep's first look and its commit.
 TICK_US = 250_000
@@ -42,24 +46,25 @@ class Case:
     """The evidence of one proof, and what is wrong with it."""
 
     def __init__(self, directory: Path) -> None:
-        def read(name: str) -> list[dict]:
-            return json.loads((directory / f"{name}.json").read_text("utf-8"))
+        def read(name: str) -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = json.loads((directory / f"{name}.json").read_text("utf-8"))
+            return found
 
         self.events = sorted(read("events"), key=lambda event: event["seq"])
         self.items = {item["id"]: item for item in read("items")}
         self.commits = read("commits")
         self.now_us = read("time")[0]["now_us"]
-        self.lines: list[dict] = []
+        self.lines: list[dict[str, Any]] = []
         for file in sorted(directory.glob("*.jsonl")):
             whole = file.read_bytes().rpartition(b"\n")[0]
             self.lines += [json.loads(line) for line in whole.splitlines()]
         self.lines.sort(key=lambda line: line["t"])
-        self.found: list[dict] = []
-        self.runs: dict[int, dict] = {}
-        self.of_item: dict[int, list[dict]] = defaultdict(list)
+        self.found: list[dict[str, Any]] = []
+        self.runs: dict[int, dict[str, Any]] = {}
+        self.of_item: dict[int, list[dict[str, Any]]] = defaultdict(list)
         self._draw()
 
-    def acknowledged(self, *ops: str) -> list[dict]:
+    def acknowledged(self, *ops: str) -> list[dict[str, Any]]:
         return [line for line in self.lines if line["state"] == "ack" and line["op"] in ops]
 
     def report(self, rule: str, text: str, **about: object) -> None:
@@ -75,7 +80,11 @@ class Case:
                 continue
             if what == "started":
                 known = {"from": event["seq"], "to": None, "end": None, "item": event["item"]}
-                self.runs[event["run"]] = known | {"lane": event["lane"], "run": event["run"], "at": event["at"]}
+                self.runs[event["run"]] = known | {
+                    "lane": event["lane"],
+                    "run": event["run"],
+                    "at": event["at"],
+                }
             elif what in ENDINGS:
                 run = self.runs.get(event["run"])
                 if run is None or run["to"] is not None:
@@ -84,10 +93,10 @@ class Case:
                     run |= {"to": event["seq"], "end": what, "ended_us": micros(event["at"])}
 
 
-def judge(directory: Path) -> list[dict]:
+def judge(directory: Path) -> list[dict[str, Any]]:
     """What is wrong with the evidence in a directory: rule and text of each violation."""
     case = Case(directory)
-    for look in (spans, writes, keys, race, leases, endings, lost, pushes):
+    for look in (spans, writes, renewals, refusals, keys, race, leases, endings, lost, pushes):
         look(case)
     return case.found
 
@@ -95,7 +104,7 @@ def judge(directory: Path) -> list[dict]:
 def spans(case: Case) -> None:
     """Runs of one lane, and runs of one item, come one after the other, with growing numbers."""
     for name, rule in (("lane", "one_run_a_lane"), ("item", "one_run_an_item")):
-        groups: dict[object, list[dict]] = defaultdict(list)
+        groups: dict[object, list[dict[str, Any]]] = defaultdict(list)
         for run in case.runs.values():
             if run[name] is not None:
                 groups[run[name]].append(run)
@@ -109,37 +118,22 @@ def spans(case: Case) -> None:
                 if open_run is not None and run["run"] < open_run["run"]:
                     case.report("runs_grow", f"run {run['run']} came after run {open_run['run']} on {key}")
                 if open_run is None or open_run["to"] is not None:
-                    open_run = run if open_run is None or (run["to"] or 1 << 62) > open_run["to"] else open_run
+                    open_run = (
+                        run if open_run is None or (run["to"] or 1 << 62) > open_run["to"] else open_run
+                    )
 
 
 def writes(case: Case) -> None:
-    """What was acknowledged is in the history, and what was refused is not."""
-    meant = {"done": "succeeded", "fail": "failed", "release": "released"}
-    unsure = {(line["who"], line.get("run")) for line in case.lines if line["state"] == "unsure"}
-    for line in case.acknowledged("done", "fail", "release"):
+    """What was acknowledged is in the history."""
+    for line in case.acknowledged(*MEANT):
         run = case.runs.get(line["run"])
         if run is None:
             case.report("acknowledged_is_kept", f"{line['op']} of run {line['run']}, which never began")
-        elif run["end"] != meant[line["op"]] and not (run["end"] == "cancelled" and line["op"] == "release"):
-            rule = "no_late_write" if run["end"] in ("lost", "timed_out", "cancelled") else "acknowledged_is_kept"
-            text = f"{line['op']} of run {line['run']} was acknowledged to {line['who']}; the run is {run['end']}"
+        elif run["end"] != MEANT[line["op"]] and not (run["end"] == "cancelled" and line["op"] == "release"):
+            late = run["end"] in ("lost", "timed_out", "cancelled")
+            rule = "no_late_write" if late else "acknowledged_is_kept"
+            text = f"{line['op']} of run {line['run']} was acknowledged; the run is {run['end']}"
             case.report(rule, text, runs=[line["run"]], item=line["item"])
-    for line in case.acknowledged("renew"):
-        run, until_us = case.runs.get(line["run"]), line.get("until_us")
-        if run is not None and until_us is not None and run["to"] is not None:
-            renewed_us = until_us - case_lease_us(case)
-            if renewed_us > run["ended_us"] + TICK_US and run["end"] == "lost":
-                text = f"run {line['run']} was renewed {(renewed_us - run['ended_us']) / 1e6:.1f} s after its end"
-                case.report("no_late_write", text, runs=[line["run"]])
-    for line in case.lines:
-        if line["state"] != "refused" or line["op"] not in meant:
-            continue
-        run = case.runs.get(line["run"])
-        if run is None or run["to"] is None:
-            case.report("refused_is_not_applied", f"run {line['run']} was refused and had not ended")
-        elif run["end"] == meant[line["op"]] and (line["who"], line["run"]) not in unsure:
-            text = f"{line['op']} of run {line['run']} was refused, and the run is {run['end']}"
-            case.report("refused_is_not_applied", text, runs=[line["run"]])
     known = set(case.of_item)
     for line in case.acknowledged("add"):
         for item in {line["item"], line["arrival"]} - {None}:
@@ -147,9 +141,30 @@ def writes(case: Case) -> None:
                 case.report("acknowledged_is_kept", f"item {item} was acknowledged and has no event")
 
 
-def case_lease_us(case: Case) -> int:
-    """The lease of all runs, as the processes asked for it."""
-    return next((line["lease_us"] for line in case.lines if line["op"] == "lease"), 0)
+def renewals(case: Case) -> None:
+    """No run was renewed after its end."""
+    for line in case.acknowledged("renew"):
+        run, until_us = case.runs.get(line["run"]), line.get("until_us")
+        if run is not None and until_us is not None and run["to"] is not None:
+            renewed_us = until_us - line["lease_us"]
+            if renewed_us > run["ended_us"] + TICK_US and run["end"] == "lost":
+                late_s = (renewed_us - run["ended_us"]) / 1e6
+                text = f"run {line['run']} was renewed {late_s:.1f} s after its end"
+                case.report("no_late_write", text, runs=[line["run"]])
+
+
+def refusals(case: Case) -> None:
+    """What was refused is not in the history."""
+    unsure = {(line["who"], line.get("run")) for line in case.lines if line["state"] == "unsure"}
+    for line in case.lines:
+        if line["state"] != "refused" or line["op"] not in MEANT:
+            continue
+        run = case.runs.get(line["run"])
+        if run is None or run["to"] is None:
+            case.report("refused_is_not_applied", f"run {line['run']} was refused and had not ended")
+        elif run["end"] == MEANT[line["op"]] and (line["who"], line["run"]) not in unsure:
+            text = f"{line['op']} of run {line['run']} was refused, and the run is {run['end']}"
+            case.report("refused_is_not_applied", text, runs=[line["run"]])
 
 
 def keys(case: Case) -> None:
@@ -173,7 +188,9 @@ def race(case: Case) -> None:
             winners[line["race"]] += [line["who"]] if line["item"] is not None else []
     for number, who in sorted(winners.items()):
         if len(who) > 1 or (not who and number not in doubtful):
-            case.report("one_winner", f"round {number} of the race has {len(who)} winners: {', '.join(who[:5])}")
+            case.report(
+                "one_winner", f"round {number} of the race has {len(who)} winners: {', '.join(who[:5])}"
+            )
 
 
 def leases(case: Case) -> None:
@@ -184,10 +201,12 @@ def leases(case: Case) -> None:
     began = [line["t"] for line in case.lines if line["op"] == "sweep" and line["state"] == "attempt"]
     gap_us = longest_gap_us(began, sweeps)
     until: dict[int, int] = {}
+    lease_us: dict[int, int] = {}
     open_renewals: set[int] = set()
     for line in case.lines:
         if line["op"] in ("claim", "renew") and line["state"] == "ack" and line.get("until_us"):
             until[line["run"]] = max(until.get(line["run"], 0), line["until_us"])
+            lease_us[line["run"]] = line["lease_us"]
             open_renewals.discard(line["run"])
         elif line["op"] == "renew" and line["state"] == "attempt":
             open_renewals.add(line["run"])
@@ -198,7 +217,7 @@ def leases(case: Case) -> None:
     for number, run in case.runs.items():
         if number not in until:
             continue
-        slack_us = gap_us + TICK_US + (case_lease_us(case) if number in open_renewals else 0)
+        slack_us = gap_us + TICK_US + (lease_us[number] if number in open_renewals else 0)
         limit_us, ended_us = until[number] + slack_us, run.get("ended_us")
         if (ended_us or now_us) > limit_us and run["end"] in (None, "lost") and not moved:
             by_s = ((ended_us or now_us) - until[number]) / 1e6
@@ -216,7 +235,7 @@ def leases(case: Case) -> None:
 def longest_gap_us(began: list[float], ended: list[float]) -> int:
     """The longest time from the beginning of a sweep to the end of the next one."""
     longest, at = 0.0, 0
-    for earlier, later in zip(ended, ended[1:], strict=False):
+    for earlier, later in pairwise(ended):
         while at + 1 < len(began) and began[at + 1] <= earlier:
             at += 1
         longest = max(longest, later - (began[at] if began else earlier))
@@ -252,7 +271,7 @@ def pushes(case: Case) -> None:
     """Pushes of a lane come in the order of its runs, and none after a later run has armed."""
     place = {commit["commit"]: n for n, commit in enumerate(case.commits)}
     order = [int(commit["subject"].split()[-1]) for commit in case.commits]
-    for earlier, later in zip(order, order[1:], strict=False):
+    for earlier, later in pairwise(order):
         if later < earlier:
             text = f"the branch has a commit of run {later} on top of one of run {earlier}"
             case.report("no_late_push", text, runs=[earlier, later])
@@ -265,16 +284,16 @@ def pushes(case: Case) -> None:
             for each in case.lines
             if each["who"] == line["who"] and each["state"] == "attempt" and each.get("n") == line["n"]
         )
-        later = [run for t, run in armed if run > line["run"] and t < sent]
-        if later:
-            text = f"a push of run {line['run']} was accepted after run {max(later)} had armed"
-            case.report("no_late_push", text, runs=[line["run"], max(later)])
+        by = [run for t, run in armed if run > line["run"] and t < sent]
+        if by:
+            text = f"a push of run {line['run']} was accepted after run {max(by)} had armed"
+            case.report("no_late_push", text, runs=[line["run"], max(by)])
     accepted = {line["run"] for line in case.acknowledged("push")}
     unsure = {line["run"] for line in case.lines if line["op"] == "push" and line["state"] == "unsure"}
     for line in case.lines:
-        if line["op"] == "push" and line["state"] == "refused" and line["run"] in order:
-            if line["run"] not in accepted | unsure:
-                case.report("pushed_is_kept", f"a refused push of run {line['run']} is on the branch")
+        refused = line["op"] == "push" and line["state"] == "refused" and line["run"] in order
+        if refused and line["run"] not in accepted | unsure:
+            case.report("pushed_is_kept", f"a refused push of run {line['run']} is on the branch")
 
 
 def micros(text: str) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from interlock.core.row import NamedTuple
 from interlock.prove.journal import Line
 
 
-class Recovery(NamedTuple):
+class FaultRecovery(NamedTuple):
     """How long a fault lasted: from the signal to the next claim of the item, or to the next answer."""
 
     fault: str
@@ -32,7 +32,7 @@ def longest_gap_s(lines: Sequence[Line]) -> float:
     return longest_s
 
 
-def recoveries(lines: Sequence[Line]) -> list[Recovery]:
+def recoveries(lines: Sequence[Line]) -> list[FaultRecovery]:
     """The recovery after each fault that the director has noted."""
     found = []
     for at, fault in enumerate(lines):
@@ -44,6 +44,6 @@ def recoveries(lines: Sequence[Line]) -> list[Recovery]:
         for line in lines[at + 1 :]:
             is_claim = line["op"] == "claim" and line.get("item") == item
             if line["state"] == "ack" and (is_claim if needs_item else "run" in line):
-                found.append(Recovery(fault["op"], fault["t"], line["t"] - fault["t"], item))
+                found.append(FaultRecovery(fault["op"], fault["t"], line["t"] - fault["t"], item))
                 break
     return found

@@ -12,27 +12,29 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
-from interlock.core.errors import InterlockError
+from interlock.core.errors import InterlockError, ItemEnded
 from interlock.core.model import NewItem
-from interlock.prove.crew import Crew
-from interlock.prove.journal import Journal, Line, Tail
-from interlock.prove.place import LEASE_S, Place
+from interlock.prove.crew import ProcessCrew
+from interlock.prove.journal import JournalTail, Line, ProcessJournal
+from interlock.prove.place import LEASE_S, PUSH_LEASE_S, ProofPlace
 from interlock.prove.pusher import make_remote
-from interlock.prove.roles import AGENTS, DRAIN, OVER, PUSH_TYPE, TYPE
+from interlock.prove.roles import AGENTS, DRAIN, OVER, PUSH, WORK, type_of
 from interlock.service.contract import ItemFilter, Service
 
 RACERS, WORKERS, PUSHERS, LANES = 64, 6, 2, 5
 #: How long a process works on an item that the director has chosen for a fault.
 VICTIM_HOLD_S = 1.4 * LEASE_S
-LOOK_S = 0.02
+LOOK_S = 0.05
 PATIENCE_S = 60.0
-#: Without a new event for this time, all work has ended or is stuck.
-QUIET_S = 1.5 * LEASE_S + 1.5
+#: The longest that the work which is left may take.
+DRAIN_MAX_S = 120.0
 ROUNDS_MAX = 5
 #: How long before its end the storm begins no new round of faults.
-LAST_ROUND_S = 2.0
+LAST_ROUND_S = 6.0
 _RESTART_MAX_S = 120.0
 _PAGE = 1_000
 
@@ -45,14 +47,14 @@ class ProofStuck(InterlockError):
     code = "proof_stuck"
 
 
-class Storm:
+class ProofStorm:
     """One proof from the race to the drained store."""
 
     def __init__(
         self,
-        place: Place,
+        place: ProofPlace,
         service: Service,
-        crew: Crew,
+        crew: ProcessCrew,
         *,
         seconds: float,
         seed: int,
@@ -64,8 +66,8 @@ class Storm:
         self._place, self._service, self._crew, self._tell = place, service, crew, tell
         self._seconds, self._guard, self._restart = seconds, guard, restart
         self._dice = random.Random(f"{seed}/director")  # noqa: S311  (a schedule, no secret)
-        self._journal = Journal(place.directory, "director")
-        self.tail = Tail(place.directory)
+        self._journal = ProcessJournal(place.directory, "director")
+        self.tail = JournalTail(place.directory)
         self.racers = max(2, min(racers, place.room))
         self.rounds = max(1, min(ROUNDS_MAX, round(seconds / 10)))
         self.lanes = [f"prove:{place.project}/{n}" for n in range(LANES)]
@@ -93,7 +95,6 @@ class Storm:
     # -- scenes -------------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        self._journal.note("is", "lease", lease_us=round(LEASE_S * 1e6))
         names = [*AGENTS, "racer", *(f"pusher-{n}" for n in range(PUSHERS))]
         for name in names:
             # An absent agent may not keep a lane from the others here: each has all labels.
@@ -125,101 +126,117 @@ class Storm:
         for number in range(PUSHERS if self.has_git else 0):
             self._start(f"pusher-{number}", "pusher", remote=self.remote)
         for lane in self.lanes:
-            self._add(TYPE, lane, 0.0)
-        first, end_s = True, self._began_s + self._seconds - QUIET_S - LAST_ROUND_S
+            self._add(WORK, lane, 0.0)
+        first, end_s = True, self._began_s + self._seconds - LAST_ROUND_S
         while first or time.monotonic() < end_s:
-            self._round(self.faults)
+            self._round(first=first)
             first = False
         self._tell(f"{self.faults} faults; now all work is finished")
 
-    def _round(self, number: int) -> None:
+    def _round(self, *, first: bool) -> None:
         """One kill and two pauses at once: a worker and a pusher sleep past their leases, and wake up while
         their successors hold the lanes."""
-        zombie_lane, victim_lane, push_lane = (f"{self.lanes[0]}-{word}" for word in ("late", "dead", "push"))
-        late, dead = self._add(TYPE, zombie_lane, VICTIM_HOLD_S), self._add(TYPE, victim_lane, VICTIM_HOLD_S)
-        sleeping = [(late, self._stop_holder(late))]
+        sleeping = [self._strike("SIGSTOP", WORK, "late", VICTIM_HOLD_S)]
         if self.has_git:
-            pushed = self._add(PUSH_TYPE, push_lane, VICTIM_HOLD_S / 3)
-            sleeping.append((pushed, self._stop_holder(pushed)))
-        self._kill_holder(dead)
+            sleeping.append(self._strike("SIGSTOP", PUSH, "push", VICTIM_HOLD_S))
+        self._strike("kill -9", WORK, "dead", VICTIM_HOLD_S)
         if self._dice.random() < 0.5:
             self._kill_anyone()
-        if self._place.kill_sessions is not None and number:
+        if self._place.kill_sessions is not None:
             self._outage("killed backends", self._place.kill_sessions)
-        if self._restart is not None and number and self._dice.random() < 0.6:
+        if self._restart is not None and (first or self._dice.random() < 0.6):
             self._outage("restart", self._run_restart)
-        for item, (name, run) in sleeping:
-            # Without leases nobody follows; then the pause itself must end.
-            patience_s = 3 * LEASE_S if self._guard == "lease" else PATIENCE_S
+        broken = self._guard is not None
+        # Without leases nobody follows; then the pause itself must end.
+        patience_s = 3 * PUSH_LEASE_S if self._guard == "lease" else PATIENCE_S
+        for victim in sleeping:
             self._until(
-                lambda item=item, run=run: self._successor(item, run) is not None,
-                f"a successor of run {run}",
+                partial(self._successor, victim),
+                f"a successor of run {victim['run']}",
                 patience_s=patience_s,
-                may_fail=self._guard is not None,
+                may_fail=broken,
             )
-            self._crew.resume(name)
-            self._journal.note("is", "SIGCONT", who_=name, item=item, run=run)
-        for item, (name, run) in sleeping:
-            self._until(
-                lambda name=name, run=run: self._has_written(name, run),
-                f"{name} to write late",
-                may_fail=self._guard is not None,
-            )
-            self._until(
-                lambda item=item: self._is_free(item), f"item {item} to end", may_fail=self._guard is not None,
-                patience_s=3 * LEASE_S if self._guard is not None else PATIENCE_S,
-            )
+            self._crew.resume(victim["who"])
+            self._journal.note("is", "SIGCONT", who_=victim["who"], item=victim["item"], run=victim["run"])
+        for victim in sleeping:
+            self._until(partial(self._has_written, victim), f"{victim['who']} to write late", may_fail=broken)
 
     def _drain(self) -> None:
-        """Add nothing more, and let the workers end what there is. Cancel what waits for a time or a person."""
+        """Add nothing more, and let the workers end what there is. Cancel what waits for a time or a
+        person."""
         (self._place.directory / DRAIN).touch()
         wanted = ItemFilter(project=self._place.project, limit=_PAGE)
         seq, since_s = -1, time.monotonic()
-        while True:
+        deadline_s = since_s + DRAIN_MAX_S
+        while time.monotonic() < deadline_s:
             self._turn(0.1)
             left = self._service.items(wanted)
             newest = self._service.events(limit=1, newest=True)
             now_seq = newest[-1].seq if newest else 0
             if now_seq != seq:
                 seq, since_s = now_seq, time.monotonic()
-            if not left or time.monotonic() - since_s > QUIET_S:
+            if not self._nothing_is_added():
+                continue
+            if not left or self._all_answered(since_s + PUSH_LEASE_S + 1.0):
                 break
             if all(item.status == "waiting" for item in left):
                 for item in left:
-                    self._service.cancel(item.id, why="the proof is over", by="prove")
+                    with suppress(ItemEnded):  # with the item before it
+                        self._service.cancel(item.id, why="the proof is over", by="prove")
         (self._place.directory / OVER).touch()
         names = [name for name in self._crew.pids if not name.startswith("racer")]
         self._until(lambda: not any(name in self._crew.pids for name in names), "all processes to end")
         self.tail.look()
 
+    def _nothing_is_added(self) -> bool:
+        """Whether each process knows that nothing may be added any more."""
+        drained = {line["who"] for line in self.tail.lines if line["state"] == "ack" and line.get("drain")}
+        adding = {name for name in self._crew.pids if name.startswith(("worker", "planner"))}
+        return adding <= drained
+
+    def _all_answered(self, after_s: float) -> bool:
+        """Whether each process was answered after this time: all leases were over by then, each worker has
+        looked for work, and the sweeper has swept."""
+        return all(self.tail.answered_s.get(name, 0.0) > after_s for name in self._crew.pids)
+
     # -- faults -------------------------------------------------------------------------------------
 
-    def _stop_holder(self, item: int) -> tuple[str, int]:
-        """SIGSTOP to the process that works on an item, in the middle of its work; process and run."""
-        while True:
-            holder = self._holder(item)
-            if self._crew.stop(holder["who"]):
-                self.tail.look()
-                if self._is_holding(holder):
-                    self._note_fault("SIGSTOP", holder)
-                    return holder["who"], holder["run"]
-                self._crew.resume(holder["who"])
+    def _strike(self, signal: str, kind: str, lane: str, hold_s: float) -> Line:
+        """Add an item, and send a signal to the process that works on it, in the middle of its work; gives
+        its line.
 
-    def _kill_holder(self, item: int) -> None:
-        holder = self._holder(item)
-        self._crew.kill(holder["who"])
-        self._note_fault("kill -9", holder)
-        self._replace(holder["who"])
+        On a busy machine the work may have ended before the signal comes: then another item is tried.
+        """
+        while True:
+            item = self._add(kind, f"{self.lanes[0]}-{lane}", hold_s)
+            self._until(partial(self._is_begun, item), f"a process to work on item {item}")
+            while (holder := self._holder(item)) is not None:
+                if signal == "kill -9":
+                    self._crew.kill(holder["who"])
+                    self._note_fault(signal, holder)
+                    self._replace(holder["who"])
+                    return holder
+                if self._crew.stop(holder["who"]):
+                    self.tail.look()
+                    if self._is_holding(holder):
+                        self._note_fault(signal, holder)
+                        return holder
+                    self._crew.resume(holder["who"])
+                self._turn(LOOK_S)
 
     def _kill_anyone(self) -> None:
         """kill -9 to any worker, in whatever it does."""
-        names = sorted(name for name in self._crew.pids if name.startswith("worker") and not self._is_stopped(name))
+        names = sorted(
+            name for name in self._crew.pids if name.startswith("worker") and not self._is_stopped(name)
+        )
         name = self._dice.choice(names)
         self._crew.kill(name)
         self.tail.look()
         last = self.tail.last.get(name, {})
         working = last.get("op") == "work" and last.get("state") in ("hold", "forgot")
-        self._note_fault("kill -9", {"who": name, **({"item": last["item"], "run": last["run"]} if working else {})})
+        self._note_fault(
+            "kill -9", {"who": name, **({"item": last["item"], "run": last["run"]} if working else {})}
+        )
         self._replace(name)
 
     def _note_fault(self, what: str, holder: Line) -> None:
@@ -240,13 +257,15 @@ class Storm:
 
     def _run_restart(self) -> int:
         assert self._restart is not None
-        answer = subprocess.run(
-            self._restart, shell=True, capture_output=True, text=True, timeout=_RESTART_MAX_S, check=False  # noqa: S602
-        )
-        if answer.returncode:
+        log = self._place.directory / "restart.log"
+        with log.open("wb") as said:  # a pipe would stay open as long as the server that it starts
+            ended = subprocess.run(  # noqa: S602  (the user's own command)
+                self._restart, shell=True, stdout=said, stderr=said, timeout=_RESTART_MAX_S, check=False
+            )
+        if ended.returncode:
             raise ProofStuck(
-                f"The command of --restart-cmd failed with exit code {answer.returncode}.",
-                (answer.stderr or answer.stdout).strip()[-300:],
+                f"The command of --restart-cmd failed with exit code {ended.returncode}.",
+                log.read_text(errors="replace").strip()[-300:],
             )
         return 1
 
@@ -256,51 +275,46 @@ class Storm:
 
     # -- questions ----------------------------------------------------------------------------------
 
-    def _holder(self, item: int) -> Line:
-        """The line of the process that works on an item."""
-        found: list[Line] = []
+    def _holder(self, item: int) -> Line | None:
+        """The line of the process that works on an item now, in no request."""
+        holds = (line for line in self._holds(item) if self._is_holding(line))
+        return next(holds, None)
 
-        def look() -> bool:
-            for line in reversed(self.tail.lines):
-                if line["state"] == "hold" and line["item"] == item and self._is_holding(line):
-                    found.append(line)
-                    return True
-            return False
+    def _is_begun(self, item: int) -> bool:
+        return self._holder(item) is not None or self._is_done(item)
 
-        self._until(look, f"a process to work on item {item}")
-        return found[0]
+    def _holds(self, item: int) -> list[Line]:
+        """What processes have noted when they began to work on an item, the last one first."""
+        found = [line for line in self.tail.lines if line["state"] == "hold" and line["item"] == item]
+        return found[::-1]
 
     def _is_holding(self, hold: Line) -> bool:
-        """Whether a process works, in no request: the last that it has noted is its beginning or a renewal."""
+        """Whether a process works, in no request: it has noted last that it began, or that it renewed."""
         last = self.tail.last[hold["who"]]
-        return last == hold or (last["op"] == "renew" and last["state"] == "ack" and last["run"] == hold["run"])
+        return last == hold or (
+            last["op"] == "renew" and last["state"] == "ack" and last["run"] == hold["run"]
+        )
 
     def _is_stopped(self, name: str) -> bool:
         signals = (line["op"] for line in reversed(self.tail.lines) if line.get("who_") == name)
         return next(signals, "") == "SIGSTOP"
 
-    def _successor(self, item: int, run: int) -> Line | None:
-        """A later run of the item that is at work."""
-        return next(
-            (
-                line
-                for line in reversed(self.tail.lines)
-                if line["state"] == "hold" and line["item"] == item and line["run"] > run
-            ),
-            None,
+    def _successor(self, victim: Line) -> bool:
+        """Whether a later run of the item is at work, or was."""
+        return any(line["run"] > victim["run"] for line in self._holds(victim["item"]))
+
+    def _has_written(self, victim: Line) -> bool:
+        """Whether a resumed process has had the answer to its last write."""
+        return any(
+            line["op"] in ("done", "fail", "release") and line["state"] != "attempt"
+            for line in self.tail.lines
+            if line["who"] == victim["who"] and line.get("run") == victim["run"]
         )
 
-    def _has_written(self, name: str, run: int) -> bool:
-        """Whether a resumed process has had the answer to its last write."""
-        last = [line for line in self.tail.lines if line["who"] == name and line.get("run") == run]
-        return any(line["op"] in ("done", "fail", "release") and line["state"] != "attempt" for line in last)
-
-    def _is_free(self, item: int) -> bool:
-        """Whether an item was done."""
+    def _is_done(self, item: int) -> bool:
         return any(
             line["state"] == "ack" and line["op"] == "done" and line["item"] == item
             for line in self.tail.lines
-            if "item" in line
         )
 
     # -- acting and waiting -------------------------------------------------------------------------
@@ -313,7 +327,7 @@ class Storm:
         new = NewItem(
             title="prepared for a fault" if hold_s else "first work",
             project=self._place.project,
-            type=kind,
+            type=type_of(self._place.project, kind),
             labels=(self._place.project,),
             lane=lane,
             payload=payload,
@@ -346,7 +360,12 @@ class Storm:
         self._until(done, f"all racers to be {state}")
 
     def _until(
-        self, holds: Callable[[], bool], what: str, *, patience_s: float = PATIENCE_S, may_fail: bool = False
+        self,
+        holds: Callable[[], object],
+        what: str,
+        *,
+        patience_s: float = PATIENCE_S,
+        may_fail: bool = False,
     ) -> bool:
         """Take turns until the condition holds."""
         deadline_s = time.monotonic() + patience_s

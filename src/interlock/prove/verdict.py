@@ -10,7 +10,7 @@ from interlock.prove.span import longest_gap_s
 
 
 def judge(
-    events: Sequence[LoggedEvent], statuses: Mapping[int, str], lines: Sequence[Line], *, now_us: int, lease_s: float
+    events: Sequence[LoggedEvent], statuses: Mapping[int, str], lines: Sequence[Line], *, now_us: int
 ) -> list[Violation]:
     """The violations that the history checker finds."""
     history = History(events)
@@ -26,17 +26,19 @@ def judge(
         if line["key"] is not None and line["decision"] != "rejected"
     )
     promised: dict[int, int] = {}
+    lease_us: dict[int, int] = {}
     unsure: set[int] = set()
     for line in lines:
         if line["op"] in ("claim", "renew") and line["state"] == "ack" and "until_us" in line:
             promised[line["run"]] = line["until_us"]
+            lease_us[line["run"]] = line["lease_us"]
             unsure.discard(line["run"])
         elif line["op"] == "renew":
             (unsure.discard if line["state"] == "refused" else unsure.add)(line["run"])
     slack_us = round((longest_gap_s(lines) + 0.25) * 1e6)
     history.check_leases(
         {
-            run: (until_us, until_us + slack_us + (round(lease_s * 1e6) if run in unsure else 0))
+            run: (until_us, until_us + slack_us + (lease_us[run] if run in unsure else 0))
             for run, until_us in promised.items()
         },
         now_us=now_us,
