@@ -434,7 +434,7 @@ STORELESS = (
         "policy check",
     ),
     *("policy test", "policy schema", "github", "demo", "completion", "help", "series init", "hook install"),
-    *("hook uninstall", "notify", "notify test"),
+    *("hook uninstall", "notify", "notify test", "prove"),
 )
 
 
