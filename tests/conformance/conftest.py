@@ -53,6 +53,7 @@ THROUGH_A_SERVER = (
     "test_policies",
     "test_questions",
     "test_recap",
+    "test_run_logs",
 )
 #: What looks past the service, or at values that a server does not send.
 PAST_THE_SERVICE = {

@@ -217,6 +217,28 @@ class TestSections:
         assert "data-lease" in running.text
         assert f"run&nbsp;{lease.fence}" in running.text
 
+    def test_the_last_line_of_its_output_is_shown_as_text(self, site: Site, admin: Visitor) -> None:
+        service = service_of(site)
+        lease = scenes.running(service, "Fix it", "issue:acme/app#7", "coder")
+        assert "last-line" not in look(admin).text
+        service.append_log(lease.run, start=0, text=f"building\n\x1b[31m{HOSTILE}\x1b[0m\n")
+        running = section(look(admin), "running")
+        assert "&lt;/p&gt;&lt;script&gt;alert(1)&lt;/script&gt;</code>" in running.text
+        assert "building" not in running.text
+
+    def test_an_item_s_page_shows_the_end_of_its_log(self, site: Site, admin: Visitor) -> None:
+        service = service_of(site)
+        item = service.add([NewItem(title="long", agent="coder")])[0].arrival
+        (lease,) = service.next("coder", item=item, worker="host-7-abc")
+        service.append_log(
+            lease.run, start=0, text="".join(f"step {n}\n" for n in range(50)) + HOSTILE + "\n"
+        )
+        page = admin.get(f"/items/{item}").text
+        assert "step 49\n&lt;/p&gt;&lt;script&gt;" in page
+        assert HOSTILE not in page
+        assert "step 3\n" not in page
+        assert f"interlock log --follow {lease.fence}" in page
+
     def test_the_next_claims_are_in_order(self, site: Site, admin: Visitor) -> None:
         service = service_of(site)
         for n in range(20):

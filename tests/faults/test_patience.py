@@ -167,6 +167,12 @@ def _on_run(make: Callable[[Desk], Any], act: Callable[[LocalService, Any], Any]
     return case
 
 
+def _logged(lease: LeaseView, service: Any) -> int:
+    """A run with output."""
+    service.append_log(lease.run, start=0, text="output")
+    return lease.fence
+
+
 CASES: dict[str, Case] = {
     "add": _add,
     "next": _next,
@@ -212,6 +218,15 @@ CASES: dict[str, Case] = {
         lambda desk: desk.lease(lane=desk.lane()).run,
         lambda service, run: service.cost(run, usd=0.5),
     ),
+    "append_log": _on_run(
+        lambda desk: desk.lease(lane=desk.lane()).run,
+        lambda service, run: service.append_log(run, start=0, text="output"),
+    ),
+    "run_log": _on_run(
+        lambda desk: _logged(desk.lease(lane=desk.lane()), desk.service),
+        lambda service, run: service.run_log(run),
+    ),
+    "last_lines": _plain(lambda service: service.last_lines(runs=[1])),
     "spending": _plain(lambda service: service.spending()),
     "pass_fence": _on_run(
         lambda desk: desk.lease(lane=desk.lane()).run,

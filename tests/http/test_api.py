@@ -66,9 +66,9 @@ def test_no_two_use_cases_share_an_address() -> None:
 def test_handles_stand_in_bodies_and_never_in_addresses() -> None:
     """Addresses are in the logs of every proxy. The number of a run is no secret."""
     for operation in OPERATIONS:
-        named = {p.name for p in operation.parameters if p.kind != int | None}
+        named = {p.name for p in operation.parameters if p.kind not in (int, int | None)}
         assert operation.writes or not named & {"run", "handle", "reports"}, operation.name
-        assert set(operation.in_path) <= {"item", "plan", "revision"}
+        assert set(operation.in_path) <= {"item", "plan", "revision", "run"}
 
 
 def _codes(kind: type[InterlockError]) -> set[str]:
@@ -195,6 +195,7 @@ BODIES: dict[str, Any] = {
     **{name: {"run": "{run}"} for name in ("inbox", "sender_of", "plan_batch", "unwanted")},
     "item_of": {"handle": "{run}"},
     "act_as": {"run": "{run}", "account": "alice"},
+    "append_log": {"run": "{run}", "start": 0, "text": "output\n"},
     "cost": {"run": "{run}", "usd": 0.5, "input_tokens": 10, "output_tokens": 1},
     "pass_fence": {"run": "{run}", "fence": 1, "armed_us": 0},
     "see_worker": WORKER | {"agent": "{agent}"},
@@ -226,6 +227,7 @@ def _try(operation: Operation, scope: str, admin: Caller, caller: Caller) -> Non
         json.dumps(BODIES.get(operation.name, {})).replace("{run}", run).replace("{agent}", "coder")
     )
     path = operation.path.replace("{item}", str(item)).replace("{plan}", "1").replace("{revision}", "1")
+    path = path.replace("{run}", str(lease["fence"]))
     answer = caller(operation.method, path, body if operation.writes else None)
     mine = scope in ("admin", "agent:coder") or (scope == "agent:other" and operation.name in OF_NOBODY)
     allowed = {Needs.READ: True, Needs.AGENT: mine, Needs.ADMIN: scope == "admin"}[operation.needs]

@@ -66,7 +66,12 @@ def places(value: Any) -> Iterator[tuple[Any, ...]]:
 
 def requests(run: str) -> Iterator[tuple[str, str, str]]:
     for operation in OPERATIONS:
-        path = operation.path.replace("{item}", "1").replace("{plan}", "1").replace("{revision}", "1")
+        path = (
+            operation.path.replace("{item}", "1")
+            .replace("{plan}", "1")
+            .replace("{revision}", "1")
+            .replace("{run}", "1")
+        )
         if operation.writes:
             yield from ((operation.method, path, body) for body in bodies(operation, run))
             continue

@@ -116,7 +116,12 @@ def test_a_server_without_a_free_descriptor_refuses_and_has_no_defect(up: Up) ->
     with socket.create_connection(("127.0.0.1", int(up.port))):  # nobody accepts it
         found = {}
         for operation in OPERATIONS:
-            path = operation.path.replace("{item}", "1").replace("{plan}", "1").replace("{revision}", "1")
+            path = (
+                operation.path.replace("{item}", "1")
+                .replace("{plan}", "1")
+                .replace("{revision}", "1")
+                .replace("{run}", "1")
+            )
             body = json.dumps(operation.manual.example) if operation.writes else None
             sender.request(operation.method, ROOT + path, body, head)
             answer = sender.getresponse()

@@ -158,7 +158,11 @@ def _tell_and_wait(service: LocalService) -> None:
     service.set_pool("gpu", max_concurrency=2)
     service.set_agent("trainer", pool="gpu")
     service.add([NewItem(title="train", agent="trainer", type="own")])
-    service.cost(_next_own(service, "trainer")[0].run, usd=0.25, input_tokens=10)
+    (trained,) = _next_own(service, "trainer")
+    service.cost(trained.run, usd=0.25, input_tokens=10)
+    service.append_log(trained.run, start=0, text="epoch 1\n")
+    assert service.run_log(trained.fence).text
+    assert service.last_lines(runs=[trained.fence])
     service.pools()
     service.see_worker("w", host="h", pid=1, folder="/", agent="coder", slots=1, runs=0)
     service.workers()

@@ -117,6 +117,7 @@ def _claim(service: LocalService, dice: random.Random, held: list[LeaseView], n:
     for lease in leases:
         service.act_as(lease.run, "alice")
         service.cost(lease.run, usd=0.25, output_tokens=n)
+        service.append_log(lease.run, start=0, text=f"output {n} ü\n")
     held += leases
 
 

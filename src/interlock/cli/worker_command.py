@@ -87,6 +87,7 @@ def work(
         limit=runs,
         exit_when_idle=exit_when_idle,
         limits=LimitRules.of(call.settings),
+        log_share_s=call.settings.log_share_s,
     )
     url = absolute_url(call.settings)
     screen = StatusScreen(call.out, echo=echo)

@@ -307,6 +307,20 @@ class EndedRunView(Record):
     cost: CostView | None = None
 
 
+class RunLogView(Record):
+    """The kept end of a run's output, from a place on."""
+
+    run: int
+    item: int
+    #: Where the text begins, and where further output will begin: the characters written or left out before.
+    start: int
+    end: int
+    text: str
+    #: Whether the run goes on.
+    running: bool
+    written_at: datetime
+
+
 class RecentRunView(Record):
     """A current or recently ended run of any item."""
 
@@ -1050,6 +1064,12 @@ class Service(LaneService, PlanService, SeriesService, Protocol):
     ) -> CostView: ...
 
     def spending(self, *, days: int = 7) -> list[SpendingView]: ...
+
+    def append_log(self, run: str, *, start: int, text: str) -> int: ...
+
+    def run_log(self, run: int, *, offset: int = 0) -> RunLogView: ...
+
+    def last_lines(self, *, runs: Sequence[int] = ()) -> dict[str, str]: ...
 
     def show(self, item: int) -> ShowView: ...
 

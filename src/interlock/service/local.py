@@ -30,6 +30,7 @@ from interlock.service.notices import Notices
 from interlock.service.plans import Plans
 from interlock.service.reads import ReadOperations
 from interlock.service.recap import Recaps
+from interlock.service.run_logs import RunLogs
 from interlock.service.runs import RunOperations
 from interlock.service.series import SeriesOperations
 from interlock.service.workers import Workers
@@ -41,7 +42,7 @@ POLL_S = 1.0
 PARTS = (
     *(Arrivals, ClaimOperations, RunOperations, RunStarts, ItemOperations, Plans, ReadOperations, Agents),
     *(LaneOperations, Blocks, LaneGates, Workers, Notices, SeriesOperations, Maintenance, Access, Attention),
-    *(EffectOperations, DemoOperations, ItemBatches, Recaps, Costs),
+    *(EffectOperations, DemoOperations, ItemBatches, Recaps, Costs, RunLogs),
 )
 
 
@@ -117,6 +118,11 @@ class LocalService(RepeatableOperations):
         self.run_starts = RunStarts(store)
         self.unwanted = self.run_starts.unwanted
         self.act_as = self.run_starts.act_as
+
+        run_logs = RunLogs(store)
+        self.append_log = run_logs.append_log
+        self.run_log = run_logs.run_log
+        self.last_lines = run_logs.last_lines
 
         maintenance = Maintenance(store, retention_s)
         self.sweep = maintenance.sweep

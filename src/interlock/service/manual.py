@@ -230,6 +230,17 @@ ENTRIES: Mapping[str, ManualEntry] = {
         },
         {"run": "{run}", "usd": 0.42, "input_tokens": 12000, "output_tokens": 900},
     ),
+    "append_log": ManualEntry(
+        {
+            "start": "Where the piece begins: the characters that were sent or left out before.",
+            "text": "The output, at most 16,384 characters.",
+        },
+        {"run": "{run}", "start": 0, "text": "12 tests passed\n"},
+    ),
+    "run_log": ManualEntry(
+        {"run": "A run's number.", "offset": "Leaves out what is before this place."},
+    ),
+    "last_lines": ManualEntry({"runs": "The numbers of runs, at most 100."}),
     "pass_fence": ManualEntry(
         {
             "fence": "The fence that the run met.",

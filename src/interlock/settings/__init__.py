@@ -220,6 +220,14 @@ class Settings(Record):
     poll_s: float = _number(
         1.0, 0.01, 60.0, "The poll interval of a waiting claim where no notification comes."
     )
+    log_share_s: float = _number(
+        3.0,
+        0.0,
+        3_600.0,
+        "How often a worker sends new output of its runs to the store, so that `interlock log` and the"
+        " dashboard show its end on any machine. 0 keeps output on the worker's machine: it may contain"
+        " secrets.",
+    )
     git_lease_min_s: float = _number(
         900.0,
         names.LEASE_MIN_S,

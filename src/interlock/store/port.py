@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from interlock.store.github import GitHubStore
     from interlock.store.metrics import Meter
     from interlock.store.outbox import Effect
+    from interlock.store.run_logs import RunLogStore
     from interlock.store.statements import Statements
 
 T = TypeVar("T")
@@ -455,6 +456,10 @@ class Store(Protocol):
     # -- GitHub
     @property
     def github(self) -> GitHubStore: ...
+
+    # -- logs of runs
+    @property
+    def run_logs(self) -> RunLogStore: ...
 
     # -- access through a server
     @property

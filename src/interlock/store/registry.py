@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from interlock.store.github import GitHubStore
     from interlock.store.metrics import Meter
     from interlock.store.outbox import Effect
+    from interlock.store.run_logs import RunLogStore
 
 
 class Registry(Reads):
@@ -280,6 +281,12 @@ class Registry(Reads):
         from interlock.store.github import GitHubStore  # noqa: PLC0415
 
         return GitHubStore(self.tables)
+
+    @property
+    def run_logs(self) -> RunLogStore:
+        from interlock.store.run_logs import RunLogStore  # noqa: PLC0415
+
+        return RunLogStore(self.tables)
 
     @property
     def meter(self) -> Meter:

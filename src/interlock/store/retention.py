@@ -22,6 +22,7 @@ BY_ITEM = (
     ("github_links", "item"),
     ("github_accounts", "item"),
     ("run_costs", "item"),
+    ("run_logs", "item"),
     ("items", "id"),
 )
 #: Tables without rows of items or plans.

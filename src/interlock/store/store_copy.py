@@ -39,6 +39,8 @@ TABLES: dict[str, tuple[str, ...]] = {
     "payloads": ("item",),
     "messages": ("item", "n"),
     "runs": ("run",),
+    "run_logs": ("run",),
+    "run_log_pieces": ("run", "start"),
     "events": ("seq",),
     "dedupe_keys": ("project", "key"),
     "pools": ("name",),

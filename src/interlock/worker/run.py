@@ -52,6 +52,7 @@ from interlock.service.contract import EndedRunView, LeaseView
 from interlock.service.item_fields import is_cut, quota_limit
 from interlock.settings.places import run_log
 from interlock.worker.log import RunLog, Tail
+from interlock.worker.log_sharing import SharedOutput
 from interlock.worker.reporter import ended_run, reported_run
 from interlock.worker.rundirectory import RunFiles, Trace
 from interlock.worker.salvage import Salvage
@@ -107,6 +108,7 @@ class WorkerRun:
         self._cleared = True
         self._stdout, self._both = Tail(STDOUT_KEPT_BYTES), Tail(ERROR_KEPT_BYTES)
         self._log = RunLog(run_log(worker.home.directory, lease.fence))
+        self.shared = SharedOutput(lease.run, [os.environ.get("INTERLOCK_TOKEN", "")])
         self._thread = threading.Thread(target=self._run, name=f"interlock-run-{lease.fence}", daemon=True)
 
     # -- for the worker and its screen --------------------------------------------------------------
@@ -278,6 +280,7 @@ class WorkerRun:
         if usable and not self._log.usable:
             self._tell("log_lost", f"continues without its log: {self._log.path} cannot be written")
         self._both.take(data)
+        self.shared.take(data)
         if stream == "stdout":
             self._stdout.take(data)
         self._worker.echo(self.fence, data)
@@ -407,6 +410,7 @@ class WorkerRun:
     def _end(self, end: RunEnd | None) -> bool:
         """Salvage the work and report the end; false if the store stays unreachable until the worker
         leaves."""
+        self._worker.log_sharing.finish(self.shared)
         earlier = self._reported() if end is None or self.live.lost is not None else None
         done = end is not None and end.outcome is Outcome.DONE
         self._salvage_work(succeeded=done or (earlier is not None and earlier.status == RunStatus.SUCCEEDED))

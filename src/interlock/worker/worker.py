@@ -44,6 +44,7 @@ from interlock.process.reaction import ReactionDisplay
 from interlock.process.workplace import workplace
 from interlock.service.contract import LeaseView, RunView, Service
 from interlock.worker.log import prune
+from interlock.worker.log_sharing import LogSharing
 from interlock.worker.presence import WorkerPresence
 from interlock.worker.recovery import Recovery
 from interlock.worker.reporter import Answer, Reporter, reported_run
@@ -97,6 +98,8 @@ class WorkerOptions:
     exit_when_idle: bool = False
     #: What to do at a provider's limit that the output of a command names.
     limits: LimitRules = field(default_factory=LimitRules)
+    #: How often new output of runs is sent to the store; 0 for never.
+    log_share_s: float = 0.0
     #: The reaction that shows others that a run works; None for no reaction.
     shown: Callable[[LeaseView], ReactionDisplay | None] = lambda _: None
     #: Reports the account that a run writes with.
@@ -232,7 +235,11 @@ class Worker:
             slots=self.options.slots,
             runs=lambda: len(self.runs()),
         )
+        self.log_sharing = LogSharing(
+            self.service, lambda: [run.shared for run in self.runs()], self.options.log_share_s
+        )
         self.heartbeat.start()
+        self.log_sharing.start()
         self.reporter.start()
         self.presence.start()
         self.tell(StatusLine(kind="ready", text=self._start_line(), data={"worker": self.name}))
@@ -528,6 +535,7 @@ class Worker:
 
         self.reporter.leave()
         self.heartbeat.stop(left_s())
+        self.log_sharing.stop(0)
         for run in self.runs():
             run.join(left_s())
         self.reporter.close(left_s())

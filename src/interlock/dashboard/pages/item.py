@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from interlock.core.errors import NotFound
 from interlock.core.model import EventKind, Reason
 from interlock.core.names import issue_number
 from interlock.core.plans.model import EDIT_TYPE
@@ -56,7 +57,7 @@ async def item(visit: Visit) -> Page:
         "cured": {cure["operation"] for cure in found["cures"]},
         "editable": _editable(shown, ended),
         "live": next((run for run in found["runs"] if run["status"] == "running"), None),
-        "runs": _runs(found)[:RUNS],
+        "runs": await _with_log(visit, _runs(found)[:RUNS]),
         "run_count": len(found["runs"]),
         "used": found["cost"],
         "refused": _refused(found["events"]),
@@ -204,6 +205,17 @@ def _runs(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{**run, "said": _said(run), "because": _because(run)} for run in reversed(found["runs"])]
 
 
+async def _with_log(visit: Visit, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same runs. If the newest one has reported no output, the end of what its worker has sent."""
+    if runs and runs[0]["said"] is None and runs[0]["worker"]:
+        try:
+            log = await visit.call("run_log", run=runs[0]["run"])
+        except NotFound:
+            return runs
+        runs[0]["said"] = _tail("live", log["text"], left_out=log["start"] > 0)
+    return runs
+
+
 def _because(run: Mapping[str, Any]) -> str:
     return "" if run["reason"] in ("", Reason.REPORTED) else reason_words(run["reason"])
 
@@ -219,10 +231,19 @@ def _said(run: Mapping[str, Any]) -> dict[str, Any] | None:
         kind, text = "", json.dumps(result, ensure_ascii=False, indent=2)
     else:
         return None
+    return _tail(kind, text)
+
+
+def _tail(kind: str, text: str, *, left_out: bool = False) -> dict[str, Any]:
+    """The last lines of an output."""
     lines = text.rstrip().splitlines()
     tail = "\n".join(lines[-OUTPUT_LINES:])
-    earlier = max(0, len(lines) - OUTPUT_LINES)
-    return {"kind": kind, "text": tail[-OUTPUT_CHARS:], "earlier": earlier, "cut": len(tail) > OUTPUT_CHARS}
+    return {
+        "kind": kind,
+        "text": tail[-OUTPUT_CHARS:],
+        "earlier": max(0, len(lines) - OUTPUT_LINES),
+        "cut": left_out or len(tail) > OUTPUT_CHARS,
+    }
 
 
 def _refused(events: Sequence[Mapping[str, Any]]) -> Mapping[int, list[dict[str, Any]]]:

@@ -53,6 +53,7 @@ async def overview(visit: Visit) -> Page:
         upcoming = await visit.call("upcoming", limit=NEXT)
         running = await visit.call("items", wanted=ItemFilter(statuses=("in_progress",), limit=RUNNING))
         trend = await visit.call("trend", minutes=MINUTES)
+        lines = await visit.call("last_lines", runs=[item["run"] for item in running])
     except InterlockError as error:
         if error.code not in _AWAY:
             raise
@@ -74,7 +75,10 @@ async def overview(visit: Visit) -> Page:
         "stuck_count": _total(counts, needy=False),
         "stuck_more": _more(counts, attention["stuck"]),
         "kinds": KINDS,
-        "running": [_with_lease(item) for item in sorted(running, key=_started, reverse=True)],
+        "running": [
+            {**_with_lease(item), "last_line": lines.get(str(item["run"]), "")}
+            for item in sorted(running, key=_started, reverse=True)
+        ],
         "running_count": current,
         "upcoming": upcoming,
         "next_max": NEXT,
