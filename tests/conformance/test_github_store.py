@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -72,6 +73,36 @@ def test_a_delivery_is_kept_once_and_due_until_it_is_decided_on(github: GitHubSt
     assert github.delivery("d1") is None
     assert (github.has_delivery("d1"), github.has_delivery("d0")) == (True, False)
     assert not github.keep_delivery("d1", "issues", APP, 4, '{"n": 2}')
+
+
+def test_pieces_of_work_are_carried_out_together(store: Store, github: GitHubStore) -> None:
+    """Taken out: `at_once` as a part of the transaction that has begun; each piece runs again, by itself."""
+    begun = []
+
+    def piece(delivery: str) -> bool:
+        begun.append(delivery)
+        new = github.keep_delivery(delivery, "issues", APP, 4, "{}")
+        assert store.at_once(lambda: github.known(APP, 4)) is None
+        return new
+
+    outcomes = store.together([partial(piece, "d1"), partial(piece, "d2")])
+    assert [(each.value, each.error) for each in outcomes] == [(True, None), (True, None)]
+    assert sorted(github.due_deliveries(10)) == begun == ["d1", "d2"]
+
+
+def test_a_piece_of_work_that_fails_is_undone_and_the_others_stay(store: Store, github: GitHubStore) -> None:
+    """Taken out: the second attempt, of each piece by itself; nothing stays."""
+
+    def piece(delivery: str) -> bool:
+        new = github.keep_delivery(delivery, "issues", APP, 4, "{}")
+        assert delivery != "d2", "it cannot be written"
+        return github.advance(known(1, number=int(delivery[1])), new_orders("create")) and new
+
+    outcomes = store.together([partial(piece, f"d{n}") for n in (1, 2, 3)])
+    assert [each.value for each in outcomes] == [True, None, True]
+    assert isinstance(outcomes[1].error, AssertionError)
+    assert [owed(github, n) for n in (1, 2, 3)] == [["create"], [], ["create"]]
+    assert {"d1", "d3"} <= set(github.due_deliveries(10))
 
 
 def test_a_delivery_that_failed_is_due_later_and_after_many_tries_waits_for_a_person(

@@ -394,7 +394,8 @@ class Store(Protocol):
     shares_commits: bool
 
     #: Carry out pieces of work one by one, each atomically, and commit them together where that pays. None
-    #: may wait for another caller.
+    #: may wait for another caller. A piece may be repeated. Unless `shares_commits`, it writes nothing but
+    #: tables: the locks of `transact` have an order that several pieces would break.
     def together(self, works: Sequence[Callable[[], Any]]) -> list[CallOutcome]: ...
     #: Whether this thread is inside a transaction to which all its calls belong.
     @property

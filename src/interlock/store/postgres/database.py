@@ -453,15 +453,21 @@ class Database:
 
     @contextmanager
     def pinned_transaction(self) -> Iterator[StatementConnection]:
-        """A transaction that includes all statements of this thread."""
+        """A transaction that includes all statements of this thread, or the part of one."""
+        if (pinned := self.pinned) is not None:
+            yield pinned
+            return
         with self.connection() as conn, self.transaction(conn), self._pin(conn):
             yield conn
 
     def at_once(self, work: Callable[[], T], *, lasting: bool = False) -> T:
-        """Run `work` on one snapshot. It must not write, and may be repeated.
+        """Run `work` on one snapshot. It must not write, and may be repeated. In a transaction that has
+        begun, each statement has its own snapshot.
 
         With `lasting` it may take hours.
         """
+        if self.pinned is not None:
+            return work()
 
         def once() -> T:
             with self.connection() as conn:

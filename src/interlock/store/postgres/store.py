@@ -14,6 +14,7 @@ from psycopg.errors import InsufficientPrivilege, ReadOnlySqlTransaction
 
 from interlock.core.claims import MESSAGES_AT_ONCE, Claim
 from interlock.core.commands import Repair
+from interlock.core.errors import StoreUnavailable
 from interlock.core.handles import Handle
 from interlock.core.ledger import LedgerChanges, Snapshot
 from interlock.core.model import Item, ItemId
@@ -127,6 +128,17 @@ class PostgresStore(Registry):
     shares_commits = False
 
     def together(self, works: Sequence[Callable[[], Any]]) -> list[CallOutcome]:
+        def once() -> list[CallOutcome]:
+            with self.database.pinned_transaction():
+                return [CallOutcome(work()) for work in works]
+
+        if len(works) > 1:
+            try:
+                return self.database.persistently(once)
+            except StoreUnavailable as error:
+                return [CallOutcome(None, error)] * len(works)
+            except Exception:  # noqa: S110  (it concerns one of them, which says so below)
+                pass
         return [outcome_of(work) for work in works]
 
     @property

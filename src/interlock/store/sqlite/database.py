@@ -161,12 +161,13 @@ class SqliteDatabase:
     def together(self) -> Iterator[None]:
         """Combine this thread's transactions in the block into one, which is committed at the end. Until then
         each is kept or undone separately."""
+        was_part = self.is_part
         with self.write():
             self._local.together = True
             try:
                 yield
             finally:
-                self._local.together = False
+                self._local.together = was_part
 
     @property
     def is_part(self) -> bool:
