@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from threading import Barrier, BrokenBarrierError, local
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from interlock.github.delivery import BODY_MAX_BYTES
 from interlock.github.number_views import number_view
 from interlock.service import event_cursor
 from interlock.service.contract import ItemFilter, Report
+from interlock.store.github import GitHubStore
 from interlock.store.sqlite.database import SqliteDatabase
 from tests.clock import Clock
 from tests.conformance.conftest import (  # noqa: F401  (fixtures)
@@ -830,6 +832,93 @@ def _kept(desk: Desk, count: int) -> None:
         desk.repo.issue(f"Crash {n}", by="alice")
     for each in desk.new():
         assert desk.blind.keep(each.event, each.guid, each.body)
+
+
+def test_deliveries_and_what_is_recorded_of_their_orders_share_transactions(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taken out: the shared transaction of `together` on PostgreSQL; each delivery has its own."""
+    _kept(desk, 5)
+    begun, seen = itertools.count(), {"advance": set[int](), "carry_out": set[int]()}
+    current = [next(begun)]
+    database: Any = desk.store.database
+    transaction = database.transaction
+
+    def beginning(*of: Any) -> Any:
+        if not isinstance(database, SqliteDatabase) or not database.is_part:
+            current[0] = next(begun)
+        return transaction(*of)
+
+    def noting(name: str) -> Callable[..., Any]:
+        real: Callable[..., Any] = getattr(GitHubStore, name)
+
+        def noted(*args: Any, **options: Any) -> Any:
+            found = real(*args, **options)
+            seen[name].add(current[0])
+            return found
+
+        return noted
+
+    monkeypatch.setattr(database, "transaction", beginning)
+    for name in seen:
+        monkeypatch.setattr(GitHubStore, name, noting(name))
+    swept = desk.blind.sweep()
+    assert (swept.decided, swept.carried_out) == (5, 5)
+    assert [len(transactions) for transactions in seen.values()] == [1, 1]
+
+
+@pytest.mark.parametrize("name", ["advance", "decide_delivery", "carry_out"])
+def test_a_crash_in_a_shared_transaction_loses_and_doubles_nothing(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Taken out: the roll-back in `transaction`; what was written before the crash stays, half done."""
+    _kept(desk, 5)
+    owner = type(desk.store.github)
+    real: Callable[..., Any] = getattr(owner, name)
+    calls = itertools.count(1)
+
+    def dies(*args: Any, **options: Any) -> Any:
+        if next(calls) > 3:
+            raise KeyboardInterrupt
+        return real(*args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, dies)
+        with pytest.raises(KeyboardInterrupt):
+            desk.blind.sweep()
+    desk.blind.sweep()
+    assert sorted(item.title for item in desk.open()) == [f"#{n + 1} Crash {n}" for n in range(5)]
+    assert desk.owed() == 0
+    assert not desk.store.github.undecided(10)
+
+
+def test_two_servers_that_decide_in_opposite_orders_do_everything_once(
+    desk: Desk, open_desk: OpenDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each holds a number that the other wants next. Taken out: the repetition after a deadlock; one of the
+    sweeps fails."""
+    _kept(desk, 2)
+    desks = [desk, open_desk()]
+    met, first = Barrier(2), local()
+    advance = GitHubStore.advance
+
+    def meeting(*args: Any, **options: Any) -> bool:
+        found = advance(*args, **options)
+        if not hasattr(first, "done"):
+            first.done = True
+            with suppress(BrokenBarrierError):  # where one writes at a time, the other waits for the commit
+                met.wait(1)
+        return found
+
+    due = desks[1].store.github.due_deliveries
+    monkeypatch.setattr(desks[1].store.github, "due_deliveries", lambda limit: due(limit)[::-1])
+    monkeypatch.setattr(GitHubStore, "advance", meeting)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda each: each.blind.sweep(), desks))
+    desk.clock.advance(60)
+    desk.blind.sweep()
+    assert sorted(item.title for item in desk.open()) == ["#1 Crash 0", "#2 Crash 1"]
+    assert desk.owed() == 0
 
 
 def test_the_arrivals_of_several_numbers_share_a_transaction(

@@ -75,8 +75,8 @@ if TYPE_CHECKING:
 
 #: The most deliveries, and the most numbers, that one sweep handles.
 SWEEP_MAX = 100
-#: How many deliveries are decided on before their orders are carried out. Where a store is written by one at
-#: a time they share a commit, and others wait for all of them.
+#: How many deliveries are decided on before their orders are carried out. They share a transaction. Where a
+#: store is written by one at a time, others wait for all of them.
 SHARE_MAX = 8
 #: How many races with other processes a delivery may lose before it waits.
 _RACES_MAX = 10

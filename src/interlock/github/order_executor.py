@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -75,23 +76,22 @@ class OrderExecutor:
     def carry_out_all(self, numbers: Iterable[tuple[int, int]]) -> list[OrderOutcome]:
         """Carry out the due orders of numbers. The arrivals of all that begin with some share a
         transaction."""
-        done: list[OrderOutcome] = []
-        due = [orders for number in numbers if (orders := self._due(IssueRef(*number)))]
+        now_us = self._store.now_us()
+        due = [orders for number in numbers if (orders := self._due(IssueRef(*number), now_us))]
         self._add_together([orders[0] for orders in due])
+        done = self._done_together([orders[0] for orders in due if orders[0][1].added is not None])
         for orders in due:
-            for order, execution in orders:
-                each = self._done(order, execution)
-                done.append(each)
-                if each.put_off:
+            of_number = done.setdefault(orders[0][1].number, [])
+            for order, execution in orders[len(of_number) :]:
+                if of_number and of_number[-1].put_off:
                     break
-        return done
+                of_number.append(self._done(order, execution))
+        return [each for of_number in done.values() for each in of_number]
 
-    def _due(self, number: IssueRef) -> list[_DueOrder]:
+    def _due(self, number: IssueRef, now_us: int) -> list[_DueOrder]:
         """The due orders of a number, up to one that was postponed."""
         due: list[_DueOrder] = []
-        pending = self._store.github.pending_orders(*number, ORDERS_MAX)
-        now_us = self._store.now_us() if pending else 0
-        for each in pending:
+        for each in self._store.github.pending_orders(*number, ORDERS_MAX):
             if each.due_us > now_us:
                 break
             execution = Execution(self._service, self._store, self._types, number, each.name)
@@ -112,17 +112,33 @@ class OrderExecutor:
         for (_, execution), each in zip(adding, new, strict=True):
             execution.added = list(islice(views, len(each)))
 
+    def _done_together(self, orders: Sequence[_DueOrder]) -> dict[IssueRef, list[OrderOutcome]]:
+        """Carry out orders whose arrivals were added, and record that in one transaction."""
+        done = [(execution.number, *self._carried_out(order, execution)) for order, execution in orders]
+        for recorded in self._store.together([record for *_, record in done]):
+            if recorded.error is not None:
+                raise recorded.error
+        return {number: [outcome] for number, outcome, _ in done}
+
     def _done(self, order: Order, execution: Execution) -> OrderOutcome:
+        outcome, record = self._carried_out(order, execution)
+        record()
+        return outcome
+
+    def _carried_out(self, order: Order, execution: Execution) -> tuple[OrderOutcome, Callable[[], object]]:
+        """Carry out an order; gives its outcome, which is still to be recorded."""
         github, name = self._store.github, execution.name
         try:
             outcome, item = order.carry_out(execution)
         except (InvalidInput, NotFound, LookupError, TypeError) as error:  # a retry would fail the same way
             why = error.sentence if isinstance(error, InterlockError) else f"{type(error).__name__}: {error}"
-            github.put_off(*execution.number, name, None, why)
-            return OrderOutcome(name=name, do=order.do, item=None, outcome=why, put_off=True)
+            put_off = OrderOutcome(name=name, do=order.do, item=None, outcome=why, put_off=True)
+            return put_off, partial(github.put_off, *execution.number, name, None, why)
         effects = order.effects(execution, outcome)
-        github.carry_out(*execution.number, name, item=item, outcome=outcome, effects=effects)
-        return OrderOutcome(name=name, do=order.do, item=item, outcome=outcome)
+        done = OrderOutcome(name=name, do=order.do, item=item, outcome=outcome)
+        return done, partial(
+            github.carry_out, *execution.number, name, item=item, outcome=outcome, effects=effects
+        )
 
 
 class Execution:
