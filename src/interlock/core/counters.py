@@ -250,16 +250,26 @@ class Naming:
 def counts(lines: Iterable[HistoryLine], naming: Naming) -> dict[Count, int]:
     """What some lines of the history add to the counters."""
     found: dict[Count, int] = {}
+    named: dict[_Said, Labels] = {}  # most lines are like others: the same metric of the same work
     for line in lines:
         for metric, value, n in _counted(line):
-            count = Count(metric, value, naming.named(_labels(line, BY_NAME[metric].labels)))
+            said = metric, line.project, line.type, line.agent, line.priority
+            if (labels := named.get(said)) is None:
+                labels = named[said] = naming.named(_labels(*said))
+            count = Count(metric, value, labels)
             found[count] = found.get(count, 0) + n
     return found
 
 
-def _labels(line: HistoryLine, wanted: tuple[str, ...]) -> Labels:
-    priority = "" if line.priority is None else str(line.priority)
-    said = Labels(line.project or "", line.type or "", line.agent or "", priority)
+#: A metric, and what a line says for its labels.
+_Said = tuple[str, str | None, str | None, str | None, int | None]
+
+
+def _labels(
+    metric: str, project: str | None, type_: str | None, agent: str | None, priority: int | None
+) -> Labels:
+    wanted = BY_NAME[metric].labels
+    said = (project or "", type_ or "", agent or "", "" if priority is None else str(priority))
     return Labels(*(value if name in wanted else "" for name, value in zip(LABELS, said, strict=True)))
 
 
