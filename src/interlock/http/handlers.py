@@ -389,6 +389,6 @@ def _repeatable(
     if not _KEY.fullmatch(key):
         raise InvalidInput("The Idempotency-Key is not valid.", "Use 1 to 200 printable characters.")
     expected = request.headers.get("if-match", "")
-    head = f"{request.method} {request.url.path}\n{expected}".encode()
+    head = f"{request.method} {request.scope['path']}\n{expected}".encode()
     asked = hashlib.sha256(head + body).hexdigest()
     return RepeatableRequest(hashlib.sha256(f"{bearer.token} {key}".encode()).hexdigest(), asked)

@@ -1223,11 +1223,9 @@ def _writer(kind: type) -> _Writer:
     if issubclass(kind, tuple) and (names := getattr(kind, "_fields", None)) is not None:
         return lambda value, spelling: _parts(value, names, spelling)
     if issubclass(kind, ItemView):
-        return lambda value, _: _parts(value, ItemView.FIELDS, None)
+        return _item_writer(kind)
     if issubclass(kind, datetime):
-        return lambda value, _: (
-            value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-        )
+        return _time_writer
     if issubclass(kind, Enum):
         return lambda value, _: value.value
     if issubclass(kind, Mapping):
@@ -1237,6 +1235,21 @@ def _writer(kind: type) -> _Writer:
     if (parts := getattr(kind, "__dataclass_fields__", None)) is not None:
         return lambda value, _: _parts(value, parts, None)
     return lambda value, _: value
+
+
+def _item_writer(kind: type[ItemView]) -> _Writer:
+    """Most answers have items, with many fields: each is read without a look-up of its name."""
+    reads = tuple((name, getattr(kind, name).fget) for name in ItemView.FIELDS)
+
+    def write(value: Any, _: Spelling | None) -> dict[str, Any]:
+        return {name: part if type(part := read(value)) in _PLAIN else to_json(part) for name, read in reads}
+
+    return write
+
+
+def _time_writer(value: datetime, _: Spelling | None) -> str:
+    utc = value if value.tzinfo is UTC else value.astimezone(UTC)
+    return utc.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _record_writer(kind: type[Record]) -> _Writer:

@@ -154,7 +154,9 @@ class ItemView:
     first_claimed_at: datetime | None = _field(lambda view: maybe_moment(view._item.state.first_claimed_us))
     ended_at: datetime | None = _field(lambda view: maybe_moment(view._item.state.ended_us))
     #: Only in leases and in answers about a single item.
-    payload: Mapping[str, Any] | None = _field(lambda view: json.loads(view._payload or "null"))
+    payload: Mapping[str, Any] | None = _field(
+        lambda view: None if view._payload is None else json.loads(view._payload)
+    )
 
 
 ItemView.FIELDS = tuple(name for name, value in vars(ItemView).items() if isinstance(value, property))
