@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import ipaddress
 import logging
 import os
@@ -68,6 +69,9 @@ LOOK_S = 10.0
 DOCTOR_S = 10.0
 #: How long a thread may compute while others wait.
 SWITCH_S = 0.001
+#: How many new objects the cyclic garbage collector waits for. Requests leave few cycles, and each pass looks
+#: at all that many clients have under way.
+YOUNG_MAX = 10_000
 _UNENCRYPTED = (
     "Tokens cross the network unencrypted. Give --certificate and --key, or name the proxy that does TLS in"
     " trusted_proxies."
@@ -286,6 +290,7 @@ def serve(
         )
         # A thread that returns from the database waits this long for a computing one, at each statement.
         sys.setswitchinterval(SWITCH_S)
+        gc.set_threshold(YOUNG_MAX)
 
         def listening(url: str) -> None:
             try:
