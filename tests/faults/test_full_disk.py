@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -186,3 +187,15 @@ def test_a_postgresql_server_without_space_refuses_at_once_and_changes_nothing(
     finally:
         site.close()
         server.stop()
+
+
+def test_a_proof_on_a_full_disk_says_so_and_leaves_nothing(make_disk: Callable[..., Disk]) -> None:
+    disk = make_disk("2m")
+    store = f"sqlite:///{disk.path}/interlock.db"
+    command = [sys.executable, "-m", "interlock", "prove", "--seconds", "30", "--store", store]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert answer.returncode == 1, answer
+    said, hint = answer.stderr.splitlines()
+    assert "full" in said or "no space" in said
+    assert hint
+    assert list(disk.path.iterdir()) == []

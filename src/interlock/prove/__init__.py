@@ -7,7 +7,6 @@ no late write accepted.
 
 from __future__ import annotations
 
-import errno
 import json
 import random
 import signal
@@ -29,6 +28,7 @@ from interlock.proof.checker import LoggedEvent
 from interlock.prove import guards, page, report, second_judge, verdict
 from interlock.prove.crew import ProcessCrew
 from interlock.prove.evidence import Evidence, gather, keep, newest_event
+from interlock.prove.nursery import DISK_FULL
 from interlock.prove.place import ProofPlace, checked_guard, open_place
 from interlock.prove.report import ProofFinding, ProofReport
 from interlock.prove.storm import RACERS, ProofStorm
@@ -94,7 +94,7 @@ def prove(
             sys.stderr.write("Stopped. No process and no data of the proof is left.\n")
             return _INTERRUPTED
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno not in DISK_FULL:
                 raise
             raise StoreUnavailable(
                 "The disk is full: the journals of the proof could not be written.",

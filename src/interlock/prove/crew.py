@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import queue
@@ -126,6 +127,8 @@ class ProcessCrew:
             raise self._fallen()
         if "failed" in answer:
             self.pids.pop(answer["failed"], None)
+            if answer["full"]:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             text = answer["error"].strip()
             raise ProcessFailed(f"Process {answer['failed']} failed: {text[-_ERRORS_SHOWN:]}", answer["hint"])
         if "ended" in answer and self.pids.get(answer["ended"]) == answer["pid"]:

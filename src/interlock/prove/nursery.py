@@ -7,6 +7,7 @@ standard input ends, its director has ended: it kills every process and removes 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -19,6 +20,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
+#: The errors of a disk without space.
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 #: How often it looks for processes that have ended.
 LOOK_S = 0.05
 _IMPORTS = {
@@ -102,7 +105,8 @@ class Nursery:
             code = 0
         except BaseException as error:
             told = getattr(error, "sentence", "") or traceback.format_exc(limit=-4)
-            say(failed=order["name"], error=told, hint=getattr(error, "hint", ""))
+            full = isinstance(error, OSError) and error.errno in DISK_FULL
+            say(failed=order["name"], error=told, hint=getattr(error, "hint", ""), full=full)
         finally:
             os._exit(code)
 
