@@ -165,7 +165,8 @@ def _lanes(events: Sequence[EventView], lines: Sequence[Line]) -> str:
     keys += '<span><b class="signal">&bull;</b>kill -9 or SIGSTOP</span>'
     return (
         "<section><h2>Lanes over time</h2>"
-        "<p>Each bar is a run. On a lane, no bar may begin before the one in front of it has ended."
+        "<p>Each bar is a run. On a lane, no bar may begin before the one in front of it has ended. Items"
+        " without a lane may overlap."
         f"{more}</p>"
         f'<div class="keys">{keys}</div><div class="wide">'
         f'<svg viewBox="0 0 {_WIDTH} {height}" role="img"'
@@ -216,7 +217,7 @@ def _recoveries(lines: Sequence[Line]) -> str:
             f'<td class="bar"><i style="width:{width:.1f}%"></i></td></tr>'
         )
     return (
-        "<section><h2>FaultRecovery after each fault</h2>"
+        "<section><h2>Recovery after each fault</h2>"
         "<p>From the signal to the next claim of the item, or to the next answer of the store.</p>"
         f'<table><thead><tr><th>fault</th><th>of</th><th class="n">time</th><th></th></tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></section>"
