@@ -172,10 +172,12 @@ def test_pools_are_set(site: FleetSite) -> None:
 
 
 def test_the_program_is_found_beside_the_file_and_not_in_the_worktree(site: FleetSite) -> None:
-    """Taken out: the path beside the file. In a worktree there is only what was committed."""
+    """Taken out: the path beside the file. A worktree has only what was committed, here an old one."""
     git(site.directory, "init", "-q", "-b", "main")
-    git(site.directory, "commit", "-q", "--allow-empty", "-m", "first")
     (site.directory / "tools").mkdir()
+    site.script("tools/agent.sh", "exit 1")
+    git(site.directory, "add", "tools")
+    git(site.directory, "commit", "-q", "-m", "first")
     site.script("tools/agent.sh", "pwd")
     site.write('[workers.coder]\ncommand = ["tools/agent.sh"]\nworktree = true\n')
     site.il.ok("add", "work")
@@ -348,7 +350,7 @@ FLAGS = {
 @pytest.mark.parametrize("place", ["clone", "alone", "no git"])
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_works_as_it_is(tmp_path: Path, name: str, place: str) -> None:
-    """Nothing of it is committed. Taken out: the path beside fleet.toml, or the trust in what init wrote."""
+    """Nothing of it is committed. Taken out: the trust in what init wrote."""
     directory, programs = tmp_path / "app", tmp_path / "bin"
     programs.mkdir()
     if place == "clone":
