@@ -22,6 +22,7 @@ BLANKS: dict[str, Any] = {
     "operations": [{"op": "add_task", "key": "B", "title": "B"}],
     "run": "1.1.0000000000000000",
     "text": "yes",
+    "usd": 20.0,
     "why": "it is needed",
 }
 _READING = RequestReader({}, USUAL_FIELDS)

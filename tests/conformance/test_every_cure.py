@@ -303,6 +303,22 @@ def an_agent_of_a_pool_that_does_not_exist(scene: Scene) -> Offer:
     return Offer(cures=refusal(join), changed=lambda: "gpu" in _pools(scene), again=join)
 
 
+@offered("service.budgets", "remove_budget", "budgets", "lists all budgets")
+def a_budget_that_does_not_exist(scene: Scene) -> Offer:
+    scene.service.set_budget("pool", "gpu", usd=2)
+    return Offer(
+        cures=refusal(lambda: scene.service.remove_budget("pool", "cpu")),
+        answered=lambda found: [each.name for each in found.budgets] == ["gpu"],
+    )
+
+
+@offered("core.prediction", "_unaffordable", "set_budget", "raises the budget")
+def a_budget_that_is_used_up(scene: Scene) -> Offer:
+    item = scene.put(agent="coder")
+    scene.service.set_budget("agent", "coder", usd=0)
+    return of_why(scene, item)
+
+
 @offered("service.agents", "remove_pool", "pools", "lists all pools")
 def a_pool_that_does_not_exist(scene: Scene) -> Offer:
     scene.service.set_pool("gpu", max_concurrency=2)

@@ -173,6 +173,11 @@ def _logged(lease: LeaseView, service: Any) -> int:
     return lease.fence
 
 
+def _remove_budget(_: Desk, service: LocalService) -> Callable[[], Any]:
+    service.set_budget("pool", "gone", usd=5)
+    return lambda: service.remove_budget("pool", "gone")
+
+
 CASES: dict[str, Case] = {
     "add": _add,
     "next": _next,
@@ -227,6 +232,11 @@ CASES: dict[str, Case] = {
         lambda service, run: service.run_log(run),
     ),
     "last_lines": _plain(lambda service: service.last_lines(runs=[1])),
+    "budgets": _plain(lambda service: service.budgets()),
+    "set_budget": _plain(lambda service: service.set_budget("pool", "nobody", usd=5)),
+    "remove_budget": _remove_budget,
+    "set_reserve": _plain(lambda service: service.set_reserve("rare", usd=1)),
+    "set_time_zone": _plain(lambda service: service.set_time_zone("Europe/Berlin")),
     "spending": _plain(lambda service: service.spending()),
     "pass_fence": _on_run(
         lambda desk: desk.lease(lane=desk.lane()).run,

@@ -72,6 +72,20 @@ def test_the_limit_of_a_pool_holds_under_32_claimers_of_four_agents(crew: Crew, 
     service.close()
 
 
+def test_a_budget_for_five_runs_starts_five_for_64_claimers_of_four_agents(crew: Crew, url: str) -> None:
+    """Taken out: `FOR NO KEY UPDATE` in `lock_budgets.sql`. (On SQLite a claim has the whole file.)"""
+    service = open_service(url)
+    service.set_reserve("task", usd=0.5)
+    service.set_budget("project", "default", usd=2.75)
+    service.add([NewItem(title=f"item {n}") for n in range(64)])
+    for wanted in (5, 0):
+        got = [lease for leases in crew.race(64, racers.claim_as_one_of_four, url, 1) for lease in leases]
+        assert len(got) == wanted, f"{len(got)} runs for a budget of 5"
+    assert service.budgets().budgets[0].reserved_usd == 2.5
+    assert_kept(url)
+    service.close()
+
+
 @pytest.mark.parametrize("cap", [1, 2])
 @pytest.mark.parametrize("shared", [False, True], ids=["agent", "pool"])
 def test_a_limit_holds_at_every_moment_for_ends_that_claim(

@@ -240,6 +240,17 @@ def _look(service: LocalService, cast: _Cast) -> None:
     service.fail(_reports(_next_own(service, "solist")))
     assert service.recap(limit=100).failed
     assert service.spending()
+    service.set_time_zone("Europe/Berlin")
+    service.set_reserve("own", usd=0.5)
+    service.set_reserve("rare", usd=0.5)
+    service.set_reserve("rare", usd=0)
+    service.set_budget("project", "default", usd=1_000, when_spent="cancel")
+    service.set_budget("agent", "solist", usd=0, per="month", when_spent="cancel")
+    service.add([NewItem(title="paid", agent="payer", type="own", lane="mine:9")])
+    service.cost(_next_own(service, "payer")[0].run, usd=2_000)
+    assert service.budgets().budgets
+    service.remove_budget("agent", "solist", per="month")
+    service.remove_budget("project", "default")
     service.cancel(service.add([NewItem(title="counted")])[0].arrival or 0, why="over")
     service.metrics()
     for item in cast:

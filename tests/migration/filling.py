@@ -118,6 +118,9 @@ def _claim(service: LocalService, dice: random.Random, held: list[LeaseView], n:
         service.act_as(lease.run, "alice")
         service.cost(lease.run, usd=0.25, output_tokens=n)
         service.append_log(lease.run, start=0, text=f"output {n} ü\n")
+    service.set_budget("project", "default", usd=1_000_000)
+    service.set_reserve("rare", usd=1)
+    service.set_time_zone("Europe/Berlin")
     held += leases
 
 

@@ -29,6 +29,7 @@ UNCOUNTED = {
     *(EventKind.ITEM_REENTERED, EventKind.ITEM_EDITED, EventKind.CANCEL_REQUESTED, EventKind.MESSAGE_ADDED),
     *(EventKind.AGENT_SET, EventKind.AGENT_REMOVED, EventKind.AGENT_PAUSED, EventKind.AGENT_RESUMED),
     *(EventKind.AGENT_WALLED, EventKind.POOL_SET, EventKind.POOL_REMOVED, EventKind.PROJECT_PAUSED),
+    *(EventKind.BUDGET_SET, EventKind.BUDGET_REMOVED),
     *(EventKind.PROJECT_RESUMED, EventKind.MODE_SET, EventKind.STORE_CHANGED, EventKind.STORE_LEAPT),
     *(EventKind.CLOCK_STEPPED, EventKind.PLAN_PAUSED, EventKind.PLAN_RESUMED, EventKind.PLAN_DEADLINE_SET),
     *(EventKind.PLAN_CANCELLED, EventKind.PLAN_REOPENED, EventKind.BLOCK_SET, EventKind.BLOCK_REMOVED),

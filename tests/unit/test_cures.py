@@ -33,9 +33,12 @@ VALUES: dict[str, Any] = BLANKS | {
     "labels": ["gpu"],
     "plan": 3,
     "project": "acme",
+    "per": "day",
     "repository": "acme/app",
+    "scope": "agent",
     "token": "tok_1",
     "types": ["review"],
+    "when_spent": "finish",
 }
 
 

@@ -99,6 +99,7 @@ ENTRIES = {
     "unblock": Entry("block_commands", "unblock", _OPERATE),
     "resume": Entry("operator_commands", "resume", _OPERATE),
     "agents": Entry("agent_commands", "agents", _OPERATE),
+    "budget": Entry("budget_commands", "budget", _OPERATE),
     "pools": Entry("agent_commands", "pools", _OPERATE),
     "workers": Entry("agent_commands", "workers", _OPERATE),
     "lanes": Entry("agent_commands", "lanes", _OPERATE),

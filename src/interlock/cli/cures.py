@@ -10,13 +10,19 @@ from interlock.core.cures import Cure, hint
 from interlock.core.errors import InterlockError
 
 #: The command of each operation: words, `{argument}`, `--option {argument}`. In `{argument:yes|no}` the
-#: argument's value chooses the word. Missing arguments are omitted.
+#: argument's value chooses the word. Two arguments with a colon between them are one word. Missing arguments
+#: are omitted.
 COMMANDS = {
     "add": "add {title} --lane {lane} --agent {agent}",
     "agents": "agents",
     "ask": "ask {question} --run {run}",
     "block": "block {lane} {item} --by {blocker} --reason {why}",
     "blocks": "block",
+    "budgets": "budget ls",
+    "set_budget": "budget set {scope}:{name} --per {per} --usd {usd} --when-spent {when_spent}",
+    "remove_budget": "budget rm {scope}:{name} --per {per}",
+    "set_reserve": "budget reserve {type} --usd {usd}",
+    "set_time_zone": "budget time-zone {time_zone}",
     "cancel": "cancel {item} --reason {why} --force {force}",
     "cancel_lane": "cancel --lane {lane} --reason {why} --force {force}",
     "cancel_plan": "plan cancel {plan} --reason {why}",
@@ -73,7 +79,7 @@ COMMANDS = {
     "why": "why {item}",
     "workers": "workers",
 }
-_PART = re.compile(r"(?:(--[a-z-]+) )?\{(\w+)(?::(\w+)\|(\w+))?\}|(\S+)")
+_PART = re.compile(r"\{(\w+)\}:\{(\w+)\}|(?:(--[a-z-]+) )?\{(\w+)(?::(\w+)\|(\w+))?\}|(\S+)")
 
 #: Placeholders for blank arguments; others show their own names.
 _BLANKS = {
@@ -87,6 +93,8 @@ _BLANKS = {
     "statuses": "STATUS",
     "blocker": "WHAT",
     "base": "REV",
+    "usd": "USD",
+    "per": "day",
     "edit_deadline_s": "SPAN",
     "run_at": "TIME",
 }
@@ -123,8 +131,10 @@ def _flat(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _words(form: str, given: Mapping[str, Any]) -> Iterator[str]:
-    for option, name, yes, no, word in _PART.findall(form):
-        if word:
+    for scope, of, option, name, yes, no, word in _PART.findall(form):
+        if scope:
+            yield ":".join(str(given[each] or each.upper()) for each in (scope, of))
+        elif word:
             yield word
         elif yes:
             yield yes if given[name] else no

@@ -22,6 +22,8 @@ MICRO = 1_000_000
 USD_MAX, TOKENS_MAX = 1_000_000.0, 10**12
 #: The most days of an answer about spending, and the most rows.
 DAYS_MAX, SPENDING_MAX = 366, 10_000
+#: The time zone of days, unless another is set.
+TIME_ZONE = "UTC"
 
 
 class Cost(NamedTuple):

@@ -204,6 +204,8 @@ class EventKind(StrEnum):
     AGENT_WALLED = "agent.walled"
     POOL_SET = "pool.set"
     POOL_REMOVED = "pool.removed"
+    BUDGET_SET = "budget.set"
+    BUDGET_REMOVED = "budget.removed"
     PROJECT_PAUSED = "project.paused"
     PROJECT_RESUMED = "project.resumed"
     MODE_SET = "mode.set"

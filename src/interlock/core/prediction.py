@@ -12,12 +12,15 @@ stores, and carry out every prediction.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, tzinfo
 from enum import StrEnum
 from types import MappingProxyType
 
 from interlock.core.blocks import Block
+from interlock.core.budgets import BudgetState, allowance_of, ends_us, told
 from interlock.core.claims import Agent, Claim, has_room, narrowed, wanted, with_room
 from interlock.core.commands import Command, Expire, Finish, Outcome, Retry, SendMessage
+from interlock.core.costs import Spender
 from interlock.core.cures import Cure, cure
 from interlock.core.decide import decide
 from interlock.core.ledger import Ledger, LedgerChanges, Snapshot
@@ -95,6 +98,10 @@ class Facts(Record):
     #: The signs of life of the item's agent and of the agent of its lane's owner.
     presence: Mapping[str, AgentPresence] = MappingProxyType({})
     paused_projects: Mapping[str, str] = MappingProxyType({})
+    #: All budgets, the reserves of types, and the time zone of days.
+    budgets: tuple[BudgetState, ...] = ()
+    reserves: Mapping[str, int] = MappingProxyType({})
+    time_zone: tzinfo = UTC
     #: The blocks of the items here and of their lane.
     blocks: tuple[Block, ...] = ()
     #: The series of its lane's gate, if that is shut. The gate itself is in the snapshot.
@@ -255,6 +262,7 @@ def _closed(item: Item, facts: Facts) -> Iterator[Hindrance]:
             until=f"project {project} is resumed",
             cures=(resume,),
         )
+    yield from _unaffordable(item, facts, Spender.PROJECT, project)
     for block in facts.blocks:
         if block.holds(item):
             what = f"lane {block.lane}" if block.lane else f"item {item.id}"
@@ -373,6 +381,32 @@ def _barred(item: Item, agent: Agent, now_us: int) -> Iterator[Hindrance]:
         )
 
 
+def _unaffordable(item: Item, facts: Facts, scope: str, name: str) -> Iterator[Hindrance]:
+    """The budgets of one that leave no room for an item."""
+    for state in facts.budgets:
+        budget = state.budget
+        if (budget.scope, budget.name) != (scope, name):
+            continue
+        if allowance_of((state,), facts.reserves).affords(item.spec.project, item.spec.type):
+            continue
+        at_us = ends_us(budget.per, facts.now_us, facts.time_zone)
+        raised = cure(
+            "set_budget",
+            "raises the budget",
+            scope=budget.scope,
+            name=budget.name,
+            per=budget.per,
+            usd=None,
+            when_spent=budget.when_spent,
+        )
+        yield Hindrance(
+            what=told(state, facts.reserves.get(item.spec.type, 0)),
+            until=f"the next {budget.per} begins {until(at_us, facts.now_us)} or the budget is raised",
+            cures=(raised,),
+            short="no budget",
+        )
+
+
 #: For a rule without a sentence of its own.
 _OTHERWISE = Hindrance(
     what="its agent may not start it now", then="a later claim may start it", short="not now"
@@ -418,12 +452,19 @@ def _eligible_agents(item: Item, facts: Facts, allowed: Allowed) -> EligibleAgen
     able, barred = [], {}
     for key, agent in known.items():
         claim = allowed(_claim(item, key), agent)
-        if claim is not None and wanted(claim, ready):
+        unpaid = [*_unaffordable(item, facts, Spender.AGENT, key)]
+        unpaid += _unaffordable(item, facts, Spender.POOL, agent.pool) if agent.pool else ()
+        if unpaid:
+            barred[key] = (*_barred(item, agent, facts.now_us), *unpaid)
+        elif claim is not None and wanted(claim, ready):
             able.append(key)
         else:
             barred[key] = tuple(_barred(item, agent, facts.now_us)) or (_OTHERWISE,)
     plain = _claim(item, spec.agent_key)
-    limited = spec.agent_key in known
+    if spec.agent_key and spec.agent_key not in known:  # an agent without a row may have a budget
+        unpaid = [*_unaffordable(item, facts, Spender.AGENT, spec.agent_key)]
+        barred |= {spec.agent_key: tuple(unpaid)} if unpaid else {}
+    limited = spec.agent_key in known or spec.agent_key in barred
     return EligibleAgents(
         agent=spec.agent_key,
         anyone=not limited and wanted(plain, ready),

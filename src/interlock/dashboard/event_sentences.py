@@ -58,6 +58,8 @@ _FORMS: Mapping[str, str] = {
     EventKind.AGENT_WALLED: "{agent} hit a quota limit until {until_us}[: {why}]",
     EventKind.POOL_SET: "The pool {pool} was limited to {max} runs at once[ by {by}]",
     EventKind.POOL_REMOVED: "The pool {pool} was removed[ by {by}]",
+    EventKind.BUDGET_SET: "Budgets were changed[: {scope} {name}][ per {per}][, {usd} USD][ by {by}]",
+    EventKind.BUDGET_REMOVED: "The budget of {scope} {name} per {per} was removed[ by {by}]",
     EventKind.PROJECT_PAUSED: "The project {project} was paused[ by {by}][: {reason}]",
     EventKind.PROJECT_RESUMED: "The project {project} was resumed[ by {by}]",
     EventKind.MODE_SET: "The mode {reason} was set for the {scope} {value}[ by {by}]",

@@ -50,6 +50,8 @@ _PLACES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "agents": lambda _: "/agents",
     "workers": lambda _: "/agents",
     "pools": lambda _: "/agents",
+    "budgets": lambda _: "/agents",
+    "spending": lambda _: "/agents",
     "events": lambda _: "/events",
     "recap": lambda _: "/recap",
     "series": lambda _: "/series",

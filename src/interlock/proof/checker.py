@@ -33,6 +33,7 @@ UNMODELLED = (
     "message",
     "agent",
     "pool",
+    "budget",
     "project",
     "mode",
     "store",

@@ -283,11 +283,41 @@ class SpendingView(Record):
     #: `agent`, `pool` or `project`.
     scope: str
     name: str
-    #: As in `2026-11-19`, in UTC.
+    #: As in `2026-11-19`, in the time zone of the store's days.
     day: str
     usd: float
     input_tokens: int
     output_tokens: int
+
+
+class BudgetView(Record):
+    """What an agent, a pool or a project may spend, and what it has spent in the present period."""
+
+    #: `agent`, `pool` or `project`.
+    scope: str
+    name: str
+    #: `day` or `month`.
+    per: str
+    usd: float
+    #: What happens to running work when it is used up: `finish` or `cancel`.
+    when_spent: str
+    spent_usd: float
+    #: What live runs hold back.
+    reserved_usd: float
+    #: What claims may still use; 0 if it is used up.
+    left_usd: float
+    #: When the present period ends.
+    until: datetime
+
+
+class BudgetsView(Record):
+    """All budgets, and what they are reckoned with."""
+
+    budgets: tuple[BudgetView, ...]
+    #: What a run holds back, by type, in US dollars.
+    reserves: Mapping[str, float]
+    #: Where days and months begin.
+    time_zone: str
 
 
 class EndedRunView(Record):
@@ -1062,6 +1092,25 @@ class Service(LaneService, PlanService, SeriesService, Protocol):
         input_tokens: int | None = None,
         output_tokens: int | None = None,
     ) -> CostView: ...
+
+    def budgets(self) -> BudgetsView: ...
+
+    def set_budget(
+        self,
+        scope: str,
+        name: str,
+        *,
+        per: str = "day",
+        usd: float,
+        when_spent: str = "finish",
+        by: str = "",
+    ) -> BudgetsView: ...
+
+    def remove_budget(self, scope: str, name: str, *, per: str = "day", by: str = "") -> BudgetsView: ...
+
+    def set_reserve(self, type: str, *, usd: float, by: str = "") -> BudgetsView: ...  # noqa: A002
+
+    def set_time_zone(self, time_zone: str, *, by: str = "") -> BudgetsView: ...
 
     def spending(self, *, days: int = 7) -> list[SpendingView]: ...
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, timedelta
+from collections.abc import Callable
+from datetime import timedelta
 
 from interlock.core import names
 from interlock.core.costs import DAYS_MAX, SPENDING_MAX, Cost, Spending, checked_cost, day_of
 from interlock.core.endings import explain_loss
 from interlock.core.handles import read_handle
+from interlock.service.budgets import stop_spenders
 from interlock.service.contract import CostView, SpendingView
+from interlock.store.costs import zone_of
 from interlock.store.port import Store
 
 #: The days of an answer unless others are asked for.
@@ -18,8 +21,9 @@ DAYS = 7
 class Costs:
     """The operations on what runs used."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, cancel: Callable[..., object]) -> None:
+        """`cancel` cancels an item whose run must not spend more."""
+        self._store, self._cancel = store, cancel
 
     def cost(
         self,
@@ -38,6 +42,8 @@ class Costs:
             total = self._store.costs.report(handle, agent, reported)
         if total is None:
             raise explain_loss(handle.run, None, None).error()
+        assert agent is not None
+        stop_spenders(self._store, self._cancel, agent, handle.item)
         return cost_view(total)
 
     def spending(self, *, days: int = DAYS) -> list[SpendingView]:
@@ -49,7 +55,7 @@ class Costs:
 
 def spending_since(store: Store, days: int, limit: int = SPENDING_MAX) -> list[Spending]:
     """The sums of the last days."""
-    today = day_of(store.now_us(), UTC)
+    today = day_of(store.now_us(), zone_of(store.costs.time_zone()))
     return store.costs.spending((today - timedelta(days=days - 1)).isoformat(), limit)
 
 

@@ -16,6 +16,7 @@ from interlock.service.agents import Agents
 from interlock.service.arrivals import Arrivals
 from interlock.service.attention import Attention
 from interlock.service.blocks import Blocks
+from interlock.service.budgets import Budgets
 from interlock.service.claims import ClaimOperations, PresenceReports, RunStarts
 from interlock.service.costs import Costs
 from interlock.service.demo import DemoOperations
@@ -42,7 +43,7 @@ POLL_S = 1.0
 PARTS = (
     *(Arrivals, ClaimOperations, RunOperations, RunStarts, ItemOperations, Plans, ReadOperations, Agents),
     *(LaneOperations, Blocks, LaneGates, Workers, Notices, SeriesOperations, Maintenance, Access, Attention),
-    *(EffectOperations, DemoOperations, ItemBatches, Recaps, Costs, RunLogs),
+    *(EffectOperations, DemoOperations, ItemBatches, Recaps, Costs, RunLogs, Budgets),
 )
 
 
@@ -194,9 +195,16 @@ class LocalService(RepeatableOperations):
         self.pause_project = agents.pause_project
         self.paused_projects = agents.paused_projects
 
-        costs = Costs(store)
+        costs = Costs(store, self.cancel)
         self.cost = costs.cost
         self.spending = costs.spending
+
+        budgets = Budgets(store)
+        self.budgets = budgets.budgets
+        self.set_budget = budgets.set_budget
+        self.remove_budget = budgets.remove_budget
+        self.set_reserve = budgets.set_reserve
+        self.set_time_zone = budgets.set_time_zone
 
         batches = ItemBatches(store)
         self.retry_dead = batches.retry_dead

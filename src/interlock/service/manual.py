@@ -368,6 +368,36 @@ ENTRIES: Mapping[str, ManualEntry] = {
             "by": f"Runs are counted for each of these too. One of {_words(StatsBy)}.",
         }
     ),
+    "budgets": ManualEntry(),
+    "set_budget": ManualEntry(
+        {
+            "scope": "`agent`, `pool` or `project`.",
+            "name": "The name of that agent, pool or project.",
+            "per": "`day`, if left out, or `month`.",
+            "usd": "The most that may be spent, in US dollars.",
+            "when_spent": "When it is used up, running work may `finish`, the default, or is told to stop:"
+            " `cancel`.",
+        },
+        {"scope": "agent", "name": "coder", "per": "day", "usd": 20, "when_spent": "finish"},
+    ),
+    "remove_budget": ManualEntry(
+        {
+            "scope": "`agent`, `pool` or `project`.",
+            "name": "The name of that agent, pool or project.",
+            "per": "`day`, if left out, or `month`.",
+        },
+        {"scope": "agent", "name": "coder", "per": "day"},
+    ),
+    "set_reserve": ManualEntry(
+        {
+            "type": "The type of items.",
+            "usd": "What a run holds back of its budgets, in US dollars; 0 for nothing.",
+        },
+        {"type": "task", "usd": 0.5},
+    ),
+    "set_time_zone": ManualEntry(
+        {"time_zone": "The time zone, as in `Europe/Berlin`."}, {"time_zone": "Europe/Berlin"}
+    ),
     "spending": ManualEntry({"days": "How many days, today included: 1 to 366; 7 if left out."}),
     "trend": ManualEntry({"minutes": "How many minutes: 1 to 180; 60 if left out."}),
     "attention": ManualEntry(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from datetime import UTC, tzinfo
 from functools import partial
 from typing import Any, TypeVar
 
@@ -22,6 +23,8 @@ from interlock.core.prediction import (
     without_late_runs,
 )
 from interlock.core.states import ItemStatus
+from interlock.store.budgets import BudgetStates
+from interlock.store.costs import zone_of
 from interlock.store.port import Store
 
 T = TypeVar("T")
@@ -60,6 +63,7 @@ class Predictions:
         named = tuple(sorted({i.spec.agent_key for i in near if i.spec.agent_key}))
         late = once(self._late, now_us) if startable else []
         agents = {a.key: a for a in once(store.limited_agents, named)} if startable else {}
+        (budgets, reserves), time_zone = once(self._budgets) if startable else (BudgetStates(), UTC)
         facts = Facts(
             now_us=now_us,
             snapshot=snapshot,
@@ -68,6 +72,9 @@ class Predictions:
             agents=without_late_runs(agents, late),
             presence=once(store.presence, named) if named and (startable or lined) else {},
             paused_projects=once(store.paused_projects) if startable else {},
+            budgets=budgets,
+            reserves=reserves,
+            time_zone=time_zone,
             blocks=tuple(store.blocks_of(item.spec.lane, [i.id for i in near])) if startable else (),
             series=_series(store, item, snapshot) if startable else Series(),
             plans={plan.id: plan for plan in found},
@@ -75,6 +82,11 @@ class Predictions:
             last_ends={p.id: _last_end(store, p) for p in found if p.edit_item in snapshot.items},
         )
         return predict(item, facts)
+
+    def _budgets(self) -> tuple[BudgetStates, tzinfo]:
+        """All budgets, and where their days begin."""
+        found = self._store.budgets.states()
+        return found, zone_of(self._store.costs.time_zone()) if found.states else UTC
 
     def _late(self, now_us: int) -> list[Item]:
         """The items that a claim would sweep first, up to a bound. An edit is also due at its plan's

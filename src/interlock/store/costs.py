@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC
+from datetime import UTC, tzinfo
 
-from interlock.core.costs import Cost, Spender, Spending, day_of, grown
+from interlock.core.costs import TIME_ZONE, Cost, Spender, Spending, day_of, grown
 from interlock.core.handles import Handle
 from interlock.store.tables import Ask, Tables
 
@@ -30,7 +30,7 @@ class CostStore:
             total, added = grown(Cost(*before), cost)
             if any(added):
                 ask("costs/keep", run=handle.run, **total._asdict())
-                day = day_of(now_us, UTC).isoformat()
+                day = day_of(now_us, zone_of(_zone(ask))).isoformat()
                 for scope, name in ((Spender.AGENT, agent), (Spender.POOL, pool), (Spender.PROJECT, project)):
                     if name is not None:
                         ask("costs/spend", scope=scope.value, name=name, day=day, **added._asdict())
@@ -49,7 +49,25 @@ class CostStore:
         """What runs used that reported since a time: the newest `REPORTS_MAX` at most."""
         return Cost(*self._tables.read("costs/reported", since_us=since_us, limit=REPORTS_MAX)[0])
 
+    def time_zone(self) -> str:
+        """The time zone in which days begin."""
+        return _zone(self._tables.read)
+
     def spending(self, since: str, limit: int) -> list[Spending]:
         """The sums from a day on, the newest day first."""
         rows = self._tables.read("costs/spending", since=since, limit=limit)
         return [Spending(scope, name, day, Cost(*cost)) for scope, name, day, *cost in rows]
+
+
+def zone_of(name: str) -> tzinfo:
+    """A time zone by its name. One that this machine does not know raises `KeyError`."""
+    if name == TIME_ZONE:
+        return UTC
+    from zoneinfo import ZoneInfo  # noqa: PLC0415  (most stores count in UTC)
+
+    return ZoneInfo(name)
+
+
+def _zone(ask: Ask) -> str:
+    rows = ask("costs/calendar")
+    return rows[0][0] if rows else TIME_ZONE

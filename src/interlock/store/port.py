@@ -41,6 +41,7 @@ from interlock.store.retention import Pruned
 
 if TYPE_CHECKING:
     from interlock.store.access import AccessStore, Note
+    from interlock.store.budgets import BudgetStore
     from interlock.store.costs import CostStore
     from interlock.store.github import GitHubStore
     from interlock.store.metrics import Meter
@@ -111,6 +112,9 @@ class Load(Record):
     #: before any lane. And before them the pool that the claim's agent shares.
     limited_agents: tuple[str, ...] = ()
     pool: str | None = None
+    #: An agent that claims afterwards, and whose budgets and its pool's are locked after it, with those of
+    #: projects.
+    budget_agent: str | None = None
     #: A lane whose gate may open, and the lane of its series, which is one of the lanes.
     gate: tuple[str, str] | None = None
     #: Agents whose presence is needed.
@@ -469,6 +473,9 @@ class Store(Protocol):
     # -- costs
     @property
     def costs(self) -> CostStore: ...
+
+    @property
+    def budgets(self) -> BudgetStore: ...
 
     # -- monitoring
     @property

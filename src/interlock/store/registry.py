@@ -22,6 +22,7 @@ from interlock.store.tables import Ask, MissingReference
 
 if TYPE_CHECKING:
     from interlock.store.access import AccessStore
+    from interlock.store.budgets import BudgetStore
     from interlock.store.costs import CostStore
     from interlock.store.github import GitHubStore
     from interlock.store.metrics import Meter
@@ -299,6 +300,12 @@ class Registry(Reads):
         from interlock.store.costs import CostStore  # noqa: PLC0415
 
         return CostStore(self.tables)
+
+    @property
+    def budgets(self) -> BudgetStore:
+        from interlock.store.budgets import BudgetStore  # noqa: PLC0415
+
+        return BudgetStore(self.tables)
 
     @property
     def access(self) -> AccessStore:

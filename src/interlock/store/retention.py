@@ -29,7 +29,7 @@ BY_ITEM = (
 OF_THE_STORE = frozenset(
     {
         *("lanes", "plans", "pools", "agents", "paused_projects", "modes", "marks", "series_notes", "tokens"),
-        *("metric_labels", "metric_counts", "spending"),
+        *("metric_labels", "metric_counts", "spending", "calendars", "budgets", "reserves"),
     }
 )
 #: Answers to repeatable requests. Sweeps delete them by their own age.

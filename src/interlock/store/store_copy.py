@@ -73,6 +73,9 @@ TABLES: dict[str, tuple[str, ...]] = {
     "series_notes": ("lane",),
     "run_costs": ("run",),
     "spending": ("scope", "name", "day"),
+    "calendars": ("name",),
+    "budgets": ("scope", "name", "per"),
+    "reserves": ("type",),
 }
 #: The tables that are not copied: a store's data about itself, and derived data; by backend.
 _BOTH = {"migrations", "meta", "stores", "tallies", "workers", "github_answers", "sessions", "trend"}

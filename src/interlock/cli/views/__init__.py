@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         access,
         agents,
         arrivals,
+        budgets,
         costs,
         figures,
         github,

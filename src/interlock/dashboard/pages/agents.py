@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from interlock.core.costs import dollars
 from interlock.core.names import agent_key
 from interlock.dashboard.rendering import moment_of
 from interlock.dashboard.visit import Page, Visit
@@ -15,6 +16,8 @@ from interlock.service.contract import ItemFilter
 AGENTS, WORKERS, RUNS = 40, 25, 15
 #: How many projects are listed with what they spent today.
 PROJECTS = 50
+#: How many budgets are listed.
+BUDGETS = 100
 #: How many names are told that no agent has, and how many of the newest waiting items are searched for one.
 UNKNOWN_MAX, SEARCHED = 5, 200
 #: How many workers are read.
@@ -57,6 +60,7 @@ async def agents(visit: Visit) -> Page:
         "worker_count": len(workers),
         "alive": sum(worker["alive"] for worker in workers),
         "unknown": unknown[:UNKNOWN_MAX],
+        "budgets": list(map(_budget, (await visit.call("budgets"))["budgets"][:BUDGETS])),
         "projects": [each for (scope, _), each in sorted(spent.items()) if scope == "project"][:PROJECTS],
         "more_unknown": len(unknown) > UNKNOWN_MAX,
     }
@@ -66,6 +70,11 @@ async def agents(visit: Visit) -> Page:
 async def _spent(visit: Visit) -> dict[tuple[str, str], Mapping[str, Any]]:
     """What agents, pools and projects used today."""
     return {(each["scope"], each["name"]): each for each in await visit.call("spending", days=1)}
+
+
+def _budget(budget: Mapping[str, Any]) -> dict[str, Any]:
+    amounts = ("usd", "spent_usd", "reserved_usd", "left_usd")
+    return {**budget, **{name: dollars(budget[name]) for name in amounts}, "is_spent": not budget["left_usd"]}
 
 
 async def _one(

@@ -4,7 +4,7 @@
     └─ _claim                  up to three times, as rows that others lock for an instant are skipped
        ├─ _start_ready         until the agent's current limits are known and every queue was looked at
        │  └─ _start_unlimited  one statement: `claim`, or `claim_first` where the first item will likely do
-       │     or _start_limited lock pool and agent, count their runs, then the same statement
+       │     or _start_limited lock pool, agent and budgets, count and add up, then the same statement
        └─ _overtake            if that started too few: a transaction for each item that overtakes
 
     claim_each                 `_start_unlimited` for several, in one transaction
@@ -15,6 +15,9 @@ A process caches the limits of an agent from its last claim. If they have change
 nothing and returns the current ones, and the claim is repeated with those. An agent with a limit is locked
 first, and before it the pool whose capacity it shares. Later statements count their runs, so that the limits
 hold.
+
+That there is a budget is learned in the same way. Then a claim locks those that it counts for, after pool
+and agent, and reads in a later statement what is spent and reserved.
 
 A claim that follows the end of runs sees what they leave: their agent's room, and the successors on their
 lanes. Run numbers still grow per lane. The number is drawn after the end, while the lane is locked, and no
@@ -35,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from interlock.core.budgets import BUDGETS_MAX, Allowance, affordable, allowance_of, is_bound
 from interlock.core.claims import Agent, Claim, has_room, narrowed, with_room
 from interlock.core.commands import Overtake
 from interlock.core.endings import any_accepted
@@ -43,6 +47,7 @@ from interlock.core.ledger import LedgerChanges
 from interlock.core.model import ItemId
 from interlock.core.record import replace
 from interlock.core.row import NamedTuple
+from interlock.store.budgets import states_from_rows
 from interlock.store.bulk import in_bulk
 from interlock.store.port import Build, ClaimAnswer, ClaimedItem, EndsAndClaim, Load
 from interlock.store.postgres.database import BEGIN, Database, commit, only, roll_back
@@ -89,6 +94,15 @@ class _ClaimResult(NamedTuple):
     missed: bool = False
 
 
+class _Locked(NamedTuple):
+    """The unread answers to locks and to what limits a claim."""
+
+    agent: Any
+    counts: Sequence[Any]
+    #: Null if the claim keeps no budget.
+    budgets: Any | None
+
+
 class Claims:
     """The claims of one process."""
 
@@ -96,6 +110,8 @@ class Claims:
         self._database = database
         self._transactions = transactions
         self._agents: dict[str, Agent | None] = {}
+        #: Whether there is any budget, as the last claim of this process found it.
+        self._budgeted = False
         self.scan_starts = ScanStarts()
         self.first_items = FirstItems()
 
@@ -166,7 +182,7 @@ class Claims:
             left = claim.limit - len(claimed)
             if found.rivals and left > 0 and (note is None or not claimed):
                 claimed += self._overtake(replace(claim, limit=left), replace(allowed, limit=left), note)
-            if claimed or again_s is None or _is_limited(agent) or not self.has_ready(allowed):
+            if claimed or again_s is None or self.are_limited(agent) or not self.has_ready(allowed):
                 return ClaimAnswer(claimed, agent)
             time.sleep(again_s)
             call = call._replace(claim=replace(claim, limit=1))  # a claim of one item reads every queue
@@ -180,16 +196,22 @@ class Claims:
         missed = False
         while True:
             known, scan_start = self._agents.get(claim.agent), self.scan_starts.of(claim)
-            first = not missed and scan_start is None and self.first_items.are_worth_a_look(claim)
+            budgeted = self._budgeted
+            if budgeted:
+                scan_start = None
+            first = (
+                not (missed or budgeted) and scan_start is None and self.first_items.are_worth_a_look(claim)
+            )
             call = call._replace(first=first)
             with self._database.connection() as conn:
-                if _is_limited(known):
+                if self.are_limited(known):
                     found = self._start_limited(conn, call, _pool(known), scan_start)
                     were_current = _pool(found.agent) == _pool(known)
                 else:
                     found = self._start_unlimited(conn, call, known, scan_start)
                     were_current = _limits(found.agent) == _limits(known)
             self._agents[claim.agent] = found.agent
+            were_current = were_current and self._budgeted == budgeted
             if found.missed:
                 missed = True
                 continue
@@ -218,7 +240,7 @@ class Claims:
                             self.scan_starts.of(call.claim),
                         )
                         allowed = narrowed(call.claim, known)
-                        if allowed is None or _is_limited(known):
+                        if allowed is None or self.are_limited(known):
                             continue
                         first = scan_start is None and self.first_items.are_worth_a_look(call.claim)
                         cursor = self.send(conn, call._replace(first=first), allowed, known, scan_start)
@@ -275,13 +297,16 @@ class Claims:
             with self._database.pipeline(conn):
                 conn.execute(BEGIN)
                 answers = self.lock(conn, call.claim, pool)
-            agent, allowed = _within_limits(call.claim, answers, pool)
-            if call.note is None:
+            agent, allowed, allowance = _within_limits(call.claim, answers, pool)
+            if call.note is None and allowance is None:
                 with self._database.pipeline(conn):
                     cursor = self.send(conn, call, allowed, agent, scan_start)
                     commit(conn)
                 return self.found(cursor.fetchall(), agent)
-            found = self._start(conn, call, allowed, agent, scan_start)
+            if allowed is None or allowance is None:
+                found = self._start(conn, call, allowed, agent, scan_start)
+            else:
+                found = self._start_affordable(conn, call, allowed, agent, allowance)
             self._keep(conn, call.note, found.claimed)
             commit(conn)
             return found
@@ -289,15 +314,53 @@ class Claims:
             roll_back(conn)
             raise
 
-    def lock(self, conn: StatementConnection, claim: Claim, pool: str | None) -> list[Any]:
-        """Lock the pool, then the agent. The counts are later statements. Gives the unread answers."""
-        sql, whose = self._database.sql, {"agent": claim.agent, "now_us": self._database.given_now()}
+    def _start_affordable(
+        self,
+        conn: StatementConnection,
+        call: _ClaimCall,
+        allowed: Claim,
+        agent: Agent | None,
+        allowance: Allowance,
+    ) -> _ClaimResult:
+        """Start what locked budgets leave room for: one by one where reserves may not fit together."""
+        claimed: list[ClaimedItem] = []
+        while True:
+            left = allowed.limit - len(claimed)
+            step = replace(allowed, limit=allowance.at_once(left))
+            found = self._start(conn, call, step, agent, barred=allowance.barred)
+            claimed += found.claimed
+            for each in found.claimed:
+                allowance = allowance.after(each.item.spec.project, each.item.spec.type)
+            rest = affordable(allowed, allowance)
+            if len(found.claimed) < step.limit or step.limit == left or rest is None:
+                return found._replace(claimed=claimed)
+
+    def are_limited(self, agent: Agent | None) -> bool:
+        """Whether claims of an agent lock something first, as far as this process knows."""
+        return self._budgeted or _is_limited(agent)
+
+    def are_budgeted(self, claim: Claim) -> bool:
+        """Whether a claim keeps budgets, as far as this process knows."""
+        return self._budgeted and is_bound(claim)
+
+    def lock(self, conn: StatementConnection, claim: Claim, pool: str | None) -> _Locked:
+        """Lock the pool, the agent, then the budgets. The counts and sums are later statements. Gives the
+        unread answers."""
+        sql, now_us = self._database.sql, self._database.given_now()
+        whose = {"agent": claim.agent, "now_us": now_us}
         if pool is not None:
             conn.execute(sql["lock_pool"], {"pool": pool})
-        answers = [conn.execute(sql[name], whose, binary=True) for name in ("lock_agent", "count_running")]
+        agent = conn.execute(sql["lock_agent"], whose, binary=True)
+        is_budgeted = self.are_budgeted(claim)
+        if is_budgeted:
+            conn.execute(sql["lock_budgets"], {"agent": claim.agent, "pool": pool})
+        counts = [conn.execute(sql["count_running"], whose, binary=True)]
         if pool is not None:
-            answers.append(conn.execute(sql["pool_room"], {"pool": pool}, binary=True))
-        return answers
+            counts.append(conn.execute(sql["pool_room"], {"pool": pool}, binary=True))
+        if not is_budgeted:
+            return _Locked(agent, counts, None)
+        of = {**whose, "pool": pool, "all": False, "limit": BUDGETS_MAX}
+        return _Locked(agent, counts, conn.execute(sql["budgets/states"], of, binary=True))
 
     def _keep(self, conn: StatementConnection, note: Note | None, claimed: list[ClaimedItem]) -> None:
         if claimed:
@@ -312,8 +375,9 @@ class Claims:
         allowed: Claim | None,
         agent: Agent | None,
         scan_start: ScanStart | None = None,
+        barred: Sequence[str] = (),
     ) -> _ClaimResult:
-        rows = conn.fetch(*self.statement(call, allowed, agent, scan_start))
+        rows = conn.fetch(*self.statement(call, allowed, agent, scan_start, barred))
         return self.found(rows, agent)
 
     def send(
@@ -323,15 +387,21 @@ class Claims:
         allowed: Claim | None,
         agent: Agent | None,
         scan_start: ScanStart | None,
+        barred: Sequence[str] = (),
     ) -> Any:
         """Send the claim, whose answer is read later."""
-        return conn.execute(*self.statement(call, allowed, agent, scan_start), binary=True)
+        return conn.execute(*self.statement(call, allowed, agent, scan_start, barred), binary=True)
 
     def statement(
-        self, call: _ClaimCall, allowed: Claim | None, agent: Agent | None, scan_start: ScanStart | None
+        self,
+        call: _ClaimCall,
+        allowed: Claim | None,
+        agent: Agent | None,
+        scan_start: ScanStart | None,
+        barred: Sequence[str] = (),
     ) -> tuple[str, dict[str, Any]]:
         """The statement of a claim, with its parameters. `allowed` is the claim within the limits of `agent`;
-        None if it may start nothing."""
+        None if it may start nothing. `barred` are projects and types that budgets do not pay for."""
         claim = call.claim
         params = {
             **filters(allowed or claim),
@@ -352,6 +422,8 @@ class Claims:
             "known_why": agent.paused_why if agent else None,
             "known_wall": agent.wall_us if agent else None,
             "known_pool": agent.pool if agent else None,
+            "known_budgeted": self._budgeted,
+            "barred": list(barred) or None,
         }
         name = "claim_first" if call.first and allowed else "claim"
         return self._database.sql[name], params
@@ -364,6 +436,7 @@ class Claims:
         refused, rivals, took_us = rows[0][:3]
         if refused is not None:
             facts = json.loads(refused)
+            self._budgeted = facts["budgeted"]
             is_known = facts["key"] is not None
             return _ClaimResult([], facts["due"], rivals, _agent_from_facts(facts) if is_known else None)
         rows.sort(key=_QUEUE_ORDER)
@@ -397,8 +470,10 @@ class Claims:
         """Overtake an owner and start the item. `gone` is the owner's agent, if its absence is the only
         reason."""
         pool = _pool(self._agents.get(claim.agent))
-        agent, counted = _read(self.lock(conn, claim, pool))
+        agent, counted, allowance = _read(self.lock(conn, claim, pool))
         if _pool(agent) != pool or not has_room(agent, *counted):
+            return []
+        if allowance is not None and not self._affords(conn, allowance, item):
             return []
         decision = self._transactions.decide(
             conn,
@@ -409,6 +484,12 @@ class Claims:
         if not decision.answers[0].changed or allowed is None:
             return []
         return self._start(conn, _ClaimCall(claim, due_first=False, note=None), allowed, agent).claimed
+
+    def _affords(self, conn: StatementConnection, allowance: Allowance, item: ItemId) -> bool:
+        """Whether locked budgets leave room for an item."""
+        rows = conn.execute(self._database.sql["item"], {"item": item}, binary=True).fetchall()
+        spec = item_from_row(rows[0]).spec if rows else None
+        return spec is not None and allowance.affords(spec.project, spec.type)
 
 
 class _ClaimAfterEnds:
@@ -424,8 +505,12 @@ class _ClaimAfterEnds:
         known: Agent | None,
     ) -> None:
         self._database, self._claims, self._transactions = database, claims, transactions
-        self.scan_start = claims.scan_starts.of(call.claim)
-        first = self.scan_start is None and claims.first_items.are_worth_a_look(call.claim)
+        self._is_limited = claims.are_limited(known)
+        # With budgets every queue is looked at: a better item may have been passed over as too dear.
+        is_budgeted = claims.are_limited(None)
+        self.scan_start = None if is_budgeted else claims.scan_starts.of(call.claim)
+        is_worth_it = self.scan_start is None and claims.first_items.are_worth_a_look(call.claim)
+        first = is_worth_it and not is_budgeted
         self._call, self._known = call._replace(first=first), known
         #: The answer to the claim, and the agent within whose limits it was; None if nothing was claimed.
         self._sent: tuple[Any, Agent | None] | None = None
@@ -433,15 +518,17 @@ class _ClaimAfterEnds:
 
     def locking(self, load: Load) -> Load:
         """The load, which locks what limits the claim as well."""
-        if not _is_limited(self._known):
+        if not self._is_limited:
             return load
-        agents = {*load.limited_agents, self._call.claim.agent}
-        return replace(load, limited_agents=tuple(agents), pool=_pool(self._known))
+        claim = self._call.claim
+        agents = {*load.limited_agents, claim.agent}
+        budgeted = claim.agent if self._claims.are_budgeted(claim) else None
+        return replace(load, limited_agents=tuple(agents), pool=_pool(self._known), budget_agent=budgeted)
 
     def send_unseen(self, conn: StatementConnection) -> bool:
         call, agent = self._call._replace(behind_end=True), self._known
         allowed = narrowed(call.claim, agent)
-        if not call.first or allowed is None or _is_limited(agent) or call.note is not None:
+        if not call.first or allowed is None or self._is_limited or call.note is not None:
             return False
         self._found, self._sent = None, (self._claims.send(conn, call, allowed, agent, None), agent)
         commit(conn)
@@ -452,10 +539,15 @@ class _ClaimAfterEnds:
         self._sent = self._found = None
         if any_accepted(decision.answers):
             allowed = narrowed(call.claim, agent)
-            if _is_limited(agent):
+            barred: Sequence[str] = ()
+            if self._is_limited:
                 pool = _pool(agent)
-                agent, allowed = _within_limits(call.claim, self._claims.lock(conn, call.claim, pool), pool)
-            self._sent = self._claims.send(conn, call, allowed, agent, self.scan_start), agent
+                locked = self._claims.lock(conn, call.claim, pool)
+                agent, allowed, allowance = _within_limits(call.claim, locked, pool)
+                if allowed is not None and allowance is not None:
+                    barred = allowance.barred
+                    allowed = replace(allowed, limit=allowance.at_once(allowed.limit))
+            self._sent = self._claims.send(conn, call, allowed, agent, self.scan_start, barred), agent
         if call.note is not None:  # the answer that is kept names what was claimed
             self._found = self.result()
             claimed = self._found.claimed if self._found is not None else ()
@@ -502,18 +594,29 @@ def filters(claim: Claim) -> dict[str, Any]:
     }
 
 
-def _read(answers: list[Any]) -> tuple[Agent | None, tuple[int, ...]]:
-    """The locked agent, and its runs, edits and free pool capacity, as `with_room` takes them."""
-    agent = next(map(agent_from_row, answers[0]), None)
-    return agent, tuple(number for cursor in answers[1:] for row in cursor.fetchall() for number in row)
+def _read(locked: _Locked) -> tuple[Agent | None, tuple[int, ...], Allowance | None]:
+    """The locked agent; its runs, edits and free pool capacity, as `with_room` takes them; and what its
+    budgets leave."""
+    agent = next(map(agent_from_row, locked.agent), None)
+    counted = tuple(number for cursor in locked.counts for row in cursor.fetchall() for number in row)
+    allowance = None
+    if locked.budgets is not None:
+        allowance = allowance_of(*states_from_rows(locked.budgets.fetchall()))
+    return agent, counted, allowance
 
 
-def _within_limits(claim: Claim, answers: list[Any], pool: str | None) -> tuple[Agent | None, Claim | None]:
-    """The agent that was locked, and what of a claim it has room for. None if it may start nothing, or if it
-    was put into another pool than the one that was locked."""
-    agent, counted = _read(answers)
+def _within_limits(
+    claim: Claim, locked: _Locked, pool: str | None
+) -> tuple[Agent | None, Claim | None, Allowance | None]:
+    """The agent that was locked, what of a claim it has room for, and what its budgets leave. None if it may
+    start nothing, or if it was put into another pool than the one that was locked."""
+    agent, counted, allowance = _read(locked)
     allowed = narrowed(claim, agent) if _pool(agent) == pool else None
-    return agent, with_room(allowed, agent, *counted) if allowed is not None else None
+    if allowed is not None:
+        allowed = with_room(allowed, agent, *counted)
+    if allowed is not None and allowance is not None:
+        allowed = affordable(allowed, allowance)
+    return agent, allowed, allowance
 
 
 def _pool(agent: Agent | None) -> str | None:

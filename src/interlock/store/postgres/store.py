@@ -1,6 +1,6 @@
 """The store for several machines: PostgreSQL through psycopg 3 and a pool.
 
-Locks are taken in one order everywhere: pool, agent, lanes sorted, items sorted, plan.
+Locks are taken in one order everywhere: pool, agent, budgets, lanes sorted, items sorted, plan.
 """
 
 from __future__ import annotations

@@ -222,11 +222,13 @@ class Transactions:
         return self.early_ends.end(conn, early, keep)
 
     def _lock_limits(self, conn: StatementConnection, load: Load) -> None:
-        """Lock what comes before any lane: a pool, then agents."""
+        """Lock what comes before any lane: a pool, then agents, then budgets."""
         if load.pool is not None:
             conn.execute(self._sql["lock_pool"], {"pool": load.pool})
         if load.limited_agents:
             conn.execute(self._sql["lock_agents"], {"agents": array(sorted(load.limited_agents))})
+        if load.budget_agent is not None:
+            conn.execute(self._sql["lock_budgets"], {"agent": load.budget_agent, "pool": load.pool})
 
     def _attempt(
         self,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from interlock.core.bootclock import TOLERANCE_US
+from interlock.core.budgets import BUDGETS_MAX, Allowance, affordable, allowance_of, is_bound
 from interlock.core.claims import Agent, Claim, has_room, narrowed, with_room
 from interlock.core.commands import Arrive, Overtake, Repair, SendMessage
 from interlock.core.decide import decide
@@ -27,6 +28,7 @@ from interlock.core.record import replace
 from interlock.core.store_outage import StoreOutage
 from interlock.core.timing import Timing
 from interlock.store import clock
+from interlock.store.budgets import states_from_rows
 from interlock.store.port import (
     Build,
     CallOutcome,
@@ -79,6 +81,8 @@ class SqliteStore(Registry):
         super().__init__(SqliteTables(database))
         self.database = database
         self.timing = timing or Timing()
+        #: Whether the last claim found a budget. Then the look before the write lock keeps budgets as well.
+        self._seen_budgets = False
         self.tickets, self.at_once, self.close = database.tickets, database.at_once, database.close
 
     def now_us(self) -> int:
@@ -106,7 +110,7 @@ class SqliteStore(Registry):
             return ()
         try:
             with self.database.part():  # the ends stand if it fails
-                ready = self._ready(claim, self._agent_as_set(claim.agent), claim.limit)
+                ready, _ = self._ready(claim, *self._agent_as_set(claim.agent, asks=True), claim.limit)
                 return self._start(claim, ready) if ready else ()
         except (InterlockError, apsw.Error):
             if not self.database.db.in_transaction:  # SQLite has undone all of it: a full disk, say
@@ -199,11 +203,11 @@ class SqliteStore(Registry):
     # -- claiming ---------------------------------------------------------------------------------
 
     def claim(self, claim: Claim, *, due_first: bool, note: Note | None = None) -> ClaimAnswer:
-        agent = self._agent_as_set(claim.agent)
+        agent, budgeted = self._agent_as_set(claim.agent, asks=self._seen_budgets)
         if due_first and self.due(1):
             return ClaimAnswer([], agent, due=True)
         # Read first: a claim that finds nothing does not take the write lock.
-        if not self._ready(claim, agent, 1) and not self._overtakable(claim, agent, 1):
+        if not self._ready(claim, agent, budgeted, 1)[0] and not self._overtakable(claim, agent, 1):
             return ClaimAnswer([], agent)
         with self.database.write():
             answer = self._start_up_to(claim)
@@ -222,12 +226,18 @@ class SqliteStore(Registry):
         return [answer if answer.claimed else None for answer in found]
 
     def _start_up_to(self, claim: Claim) -> ClaimAnswer:
-        agent = self._agent_as_set(claim.agent)
-        ready = self._ready(claim, agent, claim.limit)
-        started = self._start(claim, ready) if ready else []
+        agent, budgeted = self._agent_as_set(claim.agent, asks=True)
+        self._seen_budgets = budgeted
+        started: list[ClaimedItem] = []
+        goes_on = True
+        while goes_on:
+            ready, goes_on = self._ready(claim, agent, budgeted, claim.limit - len(started))
+            started += self._start(claim, ready) if ready else []
         for item, owner, gone in self._overtakable(claim, agent, claim.limit - len(started)):
             if not self._has_room(agent):
                 break
+            if budgeted and is_bound(claim) and not self._affords(claim, agent, item):
+                continue
             if self._overtake(item, owner, gone):
                 started += self._start(claim, [item])
         return ClaimAnswer(started, agent)
@@ -238,12 +248,47 @@ class SqliteStore(Registry):
         load = Load(items=(item, owner), presence=() if gone is None else (gone,))
         return bool(self._decide(load, lambda _: [command]).answers[0].changed)
 
-    def _ready(self, claim: Claim, agent: Agent | None, limit: int) -> list[ItemId]:
-        """The items that the agent may start now, the best first."""
-        allowed = narrowed(replace(claim, limit=limit), agent)
+    def _ready(
+        self, claim: Claim, agent: Agent | None, budgeted: bool, limit: int
+    ) -> tuple[list[ItemId], bool]:
+        """The items that the agent may start now, the best first; and whether there may be more once these
+        are started."""
+        allowed = narrowed(replace(claim, limit=limit), agent) if limit else None
         if allowed is not None and agent is not None and _limited(agent):
             allowed = with_room(allowed, agent, *self._running(agent.key), self._pool_room(agent))
-        return [item for item, *_ in self._candidates(allowed)] if allowed is not None else []
+        if allowed is None:
+            return [], False
+        if not budgeted or not is_bound(claim):
+            return [item for item, *_ in self._candidates(allowed)], False
+        allowance = self._allowance(claim, agent)
+        wish = affordable(allowed, allowance)
+        if wish is None:
+            return [], False
+        step = replace(wish, limit=allowance.at_once(wish.limit))
+        found = self._candidates(step, barred=allowance.barred)
+        if claim.item is not None and not self._affords(claim, agent, claim.item):
+            return [], False
+        return [item for item, *_ in found], len(found) == step.limit < wish.limit
+
+    def _allowance(self, claim: Claim, agent: Agent | None) -> Allowance:
+        """What budgets leave for a claim."""
+        pool = agent.pool if agent is not None else None
+        rows = self.database.rows(
+            "budgets/states",
+            all=False,
+            agent=claim.agent,
+            pool=pool,
+            limit=BUDGETS_MAX,
+            now_us=self.now_us(),
+        )
+        return allowance_of(*states_from_rows(rows))
+
+    def _affords(self, claim: Claim, agent: Agent | None, item: ItemId) -> bool:
+        """Whether budgets leave room for an item."""
+        found = self.item(item)
+        return found is not None and self._allowance(claim, agent).affords(
+            found.spec.project, found.spec.type
+        )
 
     def _overtakable(self, claim: Claim, agent: Agent | None, limit: int) -> list[_Candidate]:
         """The items that the agent may start in place of a lane's owner that cannot start, with that
@@ -263,20 +308,25 @@ class SqliteStore(Registry):
         running, editing = self.database.rows("count_running", agent=agent)[0]
         return running, editing
 
-    def _agent_as_set(self, key: str) -> Agent | None:
-        """The agent without its counts. It reads the clock only if the agent has a quota limit."""
-        row = next(iter(self.database.rows("agent_as_set", key=key)), None)
+    def _agent_as_set(self, key: str, *, asks: bool = False) -> tuple[Agent | None, bool]:
+        """The agent without its counts; and with `asks` whether there may be a budget. It reads the clock
+        only if the agent has a quota limit."""
+        row = next(iter(self.database.rows("agent_as_set", key=key, asks=asks)), None)
         if row is None:
-            return None
-        agent = agent_from_row(row)
+            return None, asks
+        agent, budgeted = agent_from_row(row[:-1]), bool(row[-1])
         is_limited = agent.wall_us is not None and agent.wall_us > self.now_us()
-        return agent if agent.wall_us is None or is_limited else replace(agent, wall_us=None, wall_why=None)
+        if agent.wall_us is not None and not is_limited:
+            agent = replace(agent, wall_us=None, wall_why=None)
+        return agent, budgeted
 
     def _pool_room(self, agent: Agent) -> int | None:
         room: int | None = self.database.value("pool_room", pool=agent.pool) if agent.pool else None
         return room
 
-    def _candidates(self, claim: Claim, *, overtaking: bool = False) -> list[_Candidate]:
+    def _candidates(
+        self, claim: Claim, *, overtaking: bool = False, barred: Sequence[str] = ()
+    ) -> list[_Candidate]:
         return self.database.rows(
             "candidates",
             agent=claim.agent,
@@ -286,6 +336,7 @@ class SqliteStore(Registry):
             only=claim.item,
             limit=claim.limit,
             overtaking=overtaking,
+            barred=barred or None,
             now_us=self.now_us() if overtaking else 0,
         )
 
@@ -351,7 +402,7 @@ class SqliteStore(Registry):
     def see_agent(self, key: str, name: str) -> float | None:
         with self.database.write():
             self.database.rows("see_agent", key=key, name=name, now_us=self.now_us())
-            agent = self._agent_as_set(key)
+            agent, _ = self._agent_as_set(key)
             return agent.overtake_after_s if agent is not None else None
 
     def forget_keys(self, limit: int) -> int:

@@ -7,11 +7,12 @@
 -- generic plan, and the server keeps the latter.
 -- With a `front` it searches from that sort key on, for items that became due since then, and not for rivals. Earlier entries were
 -- searched a moment ago, and may be only dead index entries that no vacuum has removed yet.
+-- It names what budgets bar as `project type`, where `*` is any.
 -- An external run gets no lease: only a timeout of its item ends it.
 WITH RECURSIVE asked AS MATERIALIZED (
-    SELECT w.due, w.rivals, %(limit)s::integer AS n, %(only)s::bigint AS one, %(types)s::text[] AS wanted,
+    SELECT w.due, w.rivals, w.budgeted, %(barred)s::text[] AS barred, %(limit)s::integer AS n, %(only)s::bigint AS one, %(types)s::text[] AS wanted,
         %(labels)s::text[] AS held, %(edits)s::boolean AS edits, %(agent)s::text AS me,
-        CASE WHEN %(only)s::bigint IS NULL THEN %(seeds)s::bigint[] ELSE ARRAY[%(only)s::bigint] END AS seeds, w.now_us, w.front, a.*, %(limit)s > 0 AND NOT (w.due AND %(due_first)s)
+        CASE WHEN %(only)s::bigint IS NULL THEN %(seeds)s::bigint[] ELSE ARRAY[%(only)s::bigint] END AS seeds, w.now_us, w.front, a.*, %(limit)s > 0 AND NOT (w.due AND %(due_first)s) AND w.budgeted = %(known_budgeted)s
         AND (a.max_concurrency, coalesce(a.types, '{}'), coalesce(a.labels, '{}'), a.paused_why, CASE WHEN a.wall_us > w.now_us THEN a.wall_us END, a.pool)
             IS NOT DISTINCT FROM (%(known_max)s::integer, %(known_types)s::text[], %(known_labels)s::text[], %(known_why)s::text, %(known_wall)s::bigint, %(known_pool)s::text) AS go
     FROM (SELECT c.now_us, c.front,
@@ -27,7 +28,8 @@ WITH RECURSIVE asked AS MATERIALIZED (
                 ORDER BY lane, position, ticket, id LIMIT 1) IS NOT NULL
             OR (SELECT lane FROM interlock.items WHERE status = 'deferred' AND agent_key = ''
                 ORDER BY lane, position, ticket, id LIMIT 1) IS NOT NULL
-        ELSE false END AS rivals
+        ELSE false END AS rivals,
+        EXISTS (SELECT FROM interlock.budgets) AS budgeted
         FROM (SELECT coalesce(%(now_us)s, interlock.clock_us()) AS now_us, %(front)s::bigint AS front, %(since_us)s::bigint AS since_us WHERE interlock.expect({schema})) AS c OFFSET 0
     ) AS w LEFT JOIN interlock.agents a ON a.key = %(agent)s
 ),
@@ -54,6 +56,7 @@ locked AS MATERIALIZED (
         SELECT q.*, asked.one IS NULL AS whole FROM asked CROSS JOIN queues q
         WHERE q.project <> '' AND q.project NOT IN (SELECT project FROM interlock.paused_projects)
             AND interlock.fits(q.type, q.labels, asked.wanted, asked.held, asked.edits)
+            AND (asked.barred IS NULL OR NOT asked.barred && ARRAY[q.project || ' *', '* ' || q.type, q.project || ' ' || q.type])
         ORDER BY q.first LIMIT (SELECT CASE WHEN n > 1 THEN n + 4 END FROM asked)
     ) AS q LEFT JOIN LATERAL (
         SELECT g.plan FROM interlock.gates g WHERE q.plan <> 0 AND g.plan = q.plan AND g.open FOR SHARE SKIP LOCKED

@@ -1,12 +1,12 @@
 -- The first item for an agent becomes its run, as `claim` would start it. Or nothing starts, and `claim` says why: the first item is a
--- task of a plan, of a paused project or not wanted, the agent's limits are not the ones that the wish was cut to, or something is due
--- and the caller wants to sweep first; or it is sent behind an end of runs that did not take place. `expect` fails if the database no
+-- task of a plan, of a paused project or not wanted, the agent's limits are not the ones that the wish was cut to, there is a budget, or something is due
+-- and the caller wants to sweep first; or it is sent behind an end of runs that did not take place. `expect_unbudgeted` fails if the database no
 -- longer serves this program.
 -- It reads the first item of this agent and of anyone in the order of one index, however many queues there are, and takes the better
 -- one; of items that another transaction has locked, the next one. What is read from `asked`, the planner does not see: see `claim`.
 WITH asked AS MATERIALIZED (
     SELECT c.now_us, %(agent)s::text AS me, %(types)s::text[] AS wanted, %(labels)s::text[] AS held, %(edits)s::boolean AS edits
-    FROM (SELECT coalesce(%(now_us)s, interlock.clock_us()) AS now_us WHERE interlock.expect({schema})
+    FROM (SELECT coalesce(%(now_us)s, interlock.clock_us()) AS now_us WHERE interlock.expect_unbudgeted({schema})
             AND (NOT %(behind_end)s OR current_setting('interlock.ended', true) = 'yes')) AS c
         LEFT JOIN interlock.agents a ON a.key = %(agent)s
     WHERE (a.max_concurrency, coalesce(a.types, '{}'), coalesce(a.labels, '{}'), a.paused_why, CASE WHEN a.wall_us > c.now_us THEN a.wall_us END, a.pool)

@@ -4,7 +4,7 @@ SELECT a.key, a.name, a.max_concurrency, a.types, a.labels, a.paused_why, a.seen
     r.running, 0, p.max_concurrency, p.running, r.editing
 FROM (
     SELECT * FROM interlock.agents
-    WHERE key = ANY(%(named)s::text[]) OR max_concurrency IS NOT NULL OR paused_why IS NOT NULL OR wall_us IS NOT NULL OR pool IS NOT NULL OR types <> '{}' OR labels <> '{}'
+    WHERE key = ANY(%(named)s::text[]) OR max_concurrency IS NOT NULL OR paused_why IS NOT NULL OR wall_us IS NOT NULL OR pool IS NOT NULL OR key IN (SELECT name FROM interlock.budgets WHERE scope = 'agent') OR types <> '{}' OR labels <> '{}'
     ORDER BY key <> ALL(%(named)s::text[]), key LIMIT %(limit)s
 ) AS a CROSS JOIN LATERAL (
     SELECT count(*) AS running, count(*) FILTER (WHERE type = 'plan.edit') AS editing FROM interlock.items

@@ -1,6 +1,6 @@
 -- Items that a claim may start, the best first: ready ones or, with :overtaking, deferred ones with the owner of their lane that cannot
 -- start or, with its agent, that waits for a gone agent. A claim reads them without a lock to see whether it needs one, and again under
--- the lock.
+-- the lock. Queues that budgets bar are named as `project type`, where `*` is any.
 WITH RECURSIVE fitting AS NOT MATERIALIZED (
     SELECT id FROM items
     WHERE (:types IS NULL OR type IN (SELECT value FROM json_each(:types)))
@@ -33,6 +33,8 @@ best(agent_key, project, type, labels, plan) AS (
     SELECT q.agent_key, q.project, q.type, q.labels, q.plan
     FROM queues CROSS JOIN queue_of q ON q.id = queues.item CROSS JOIN fitting ON fitting.id = q.id
     WHERE q.project NOT IN (SELECT project FROM paused_projects) AND (q.plan = 0 OR q.plan IN (SELECT id FROM open_plans))
+        AND (:barred IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(:barred) AS bar
+            WHERE bar.value IN (q.project || ' *', '* ' || q.type, q.project || ' ' || q.type)))
     ORDER BY q.sort_key LIMIT :limit
 ),
 -- Lanes with a deferred item that may overtake. It skips from one lane to the next, however many items wait.
