@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,10 +64,28 @@ def prove(capsys: pytest.CaptureFixture[str], url: str | None, **more: Any) -> t
     return code, json.loads(capsys.readouterr().out)
 
 
-def databases(server: PostgresServer) -> list[str]:
+def databases(server: PostgresServer, owner: str = "postgres") -> list[str]:
+    """The databases of proofs. Other tests may prove on the same server at the same time, as another role."""
     with psycopg.connect(server.url(), autocommit=True) as conn:
-        rows = conn.execute("SELECT datname FROM pg_database WHERE datname LIKE 'interlock_prove%'")
+        wanted = "datname LIKE 'interlock_prove%%' AND pg_get_userbyid(datdba) = %s"
+        rows = conn.execute(f"SELECT datname FROM pg_database WHERE {wanted}".encode(), (owner,))
         return [name for (name,) in rows]
+
+
+@pytest.fixture
+def guest(postgres18: PostgresServer) -> Iterator[str]:
+    """A role of the test's own that may create databases, and has no other right."""
+    name = f"prove_{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(postgres18.url(), autocommit=True) as conn:
+        conn.execute(f"CREATE ROLE {name} LOGIN CREATEDB".encode())
+        yield name
+        for left in databases(postgres18, name):
+            conn.execute(f"DROP DATABASE {left} WITH (FORCE)".encode())
+        conn.execute(f"DROP ROLE {name}".encode())
+
+
+def url_as(server: PostgresServer, role: str) -> str:
+    return server.url().replace("postgres@", f"{role}@", 1)
 
 
 # -- as it is, and without each guard -------------------------------------------------------------------
@@ -107,8 +126,6 @@ def test_as_it_is_nothing_is_violated_and_zombies_are_refused(
     assert 0 < found["recovery_s"] < PATIENCE_S
     assert found["attempts"] >= found["acknowledged"] + found["refused"]
     assert list(tmp.iterdir()) == []
-    if store != "sqlite":
-        assert databases(request.getfixturevalue(store)) == []
 
 
 # -- what it may touch ----------------------------------------------------------------------------------
@@ -242,15 +259,15 @@ def wait_until_nothing_is_left(tmp: Path) -> None:
         time.sleep(0.1)
 
 
-def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, postgres18: PostgresServer) -> None:
-    before = databases(postgres18)
-    with started(tmp_path, "--store", postgres18.url()) as process:
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, postgres18: PostgresServer, guest: str) -> None:
+    with started(tmp_path, "--store", url_as(postgres18, guest)) as process:
+        assert len(databases(postgres18, guest)) == 1
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 130
         assert told == "Stopped. No process and no data of the proof is left.\n"
     wait_until_nothing_is_left(tmp_path)
-    assert set(databases(postgres18)) <= set(before)
+    assert databases(postgres18, guest) == []
 
 
 def test_a_killed_proof_leaves_no_process_and_no_file(tmp_path: Path) -> None:
