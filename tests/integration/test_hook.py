@@ -77,6 +77,7 @@ class Session:
             home=self.home,
             environ=self.environ,
             now_s=lambda: self.now_s,
+            prices=("claude-sonnet-4: 3, 15, 0.3",),
         )
         reply = hook.answer(
             HookEvent(
@@ -442,6 +443,41 @@ def test_the_memory_ends_with_the_session_and_does_not_show_the_handle(session: 
     assert (session.home / ".gitignore").read_text() == "*\n"
     assert session("SessionEnd") == {}
     assert list((session.home / "hooks").iterdir()) == []
+
+
+def test_what_the_transcript_says_was_used_is_reported_with_the_renewals(session: Session):
+    path = session.home.parent / "used.jsonl"
+
+    def answered(name: str, read: int, written: int) -> None:
+        usage = {"input_tokens": read, "output_tokens": written}
+        line = {"type": "assistant", "message": {"id": name, "model": "claude-sonnet-4-5", "usage": usage}}
+        with path.open("a") as file:
+            file.write(f"{json.dumps(line)}\n")
+
+    def used() -> Any:
+        cost = session.service.show(session.lease.item.id).cost
+        return None if cost is None else (cost.usd, cost.input_tokens, cost.output_tokens)
+
+    session("SessionStart", transcript=str(path))
+    assert used() is None, "there is no transcript yet"
+    answered("m1", 1_000, 100)
+    session.now_s += 6
+    session("PostToolUse", "Read", transcript=str(path))
+    assert used() == (0.0045, 1_000, 100)
+    looks = session.looks
+    answered("m2", 10, 10)
+    session("PostToolUse", "Read", transcript=str(path))
+    assert session.looks == looks, "it reports no more often than it renews"
+    session.down = True
+    session("Stop", transcript=str(path))
+    session.down = False
+    session("Stop", transcript=str(path))
+    assert used() == (0.00468, 1_010, 110)
+    session("SessionEnd", transcript=str(path))
+    path = session.home.parent / "resumed.jsonl"
+    answered("m3", 1, 1)
+    session("Stop", transcript=str(path))
+    assert used() == (0.004698, 1_011, 111), "another session of the run adds to it"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"seen": "x", "lost": 7, "told": null}'])

@@ -64,6 +64,7 @@ def _answer(call: Invocation, run: str) -> None:
         home=home,
         environ=os.environ,
         limits=lambda: _limits(chosen),
+        prices=chosen.prices or (),
     )
     if reply := asked.answer(event):
         sys.stdout.write(json.dumps(reply) + "\n")

@@ -36,6 +36,7 @@ _EXAMPLES = {
     "on_question": ["notify-send", "Interlock", "An agent asks a person."],
     "notify_urls": ["https://hooks.example.com/interlock"],
     "quota_patterns": ["aider: Rate limit of * is used up"],
+    "prices": ["claude-sonnet-4: 3, 15, 0.3"],
 }
 _TRUSTED = """
 # The next ones belong in your own settings, ~/.config/interlock/config.toml. From this file they

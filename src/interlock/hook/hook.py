@@ -108,9 +108,10 @@ class Hook:
         environ: Mapping[str, str],
         now_s: Callable[[], float] = time.time,
         limits: Callable[[], LimitRules] | None = None,
+        prices: Sequence[str] = (),
     ) -> None:
-        """`limits` reads the settings for a provider's limits."""
-        self._limits = limits
+        """`limits` reads the settings for a provider's limits; `prices` are those of models."""
+        self._limits, self._prices, self._transcript = limits, prices, ""
         self._handle, self._lanes, self._environ, self._now_s = handle, lanes, environ, now_s
         self._memory = Memory(home, sha256(handle.encode()).hexdigest()[:24])
         #: The read mark in the store: the last message that the agent has read.
@@ -119,6 +120,7 @@ class Hook:
 
     def answer(self, event: HookEvent) -> Reply:
         """The answer to print for the program, before calling `written`; empty if there is no news."""
+        self._transcript = event.transcript
         match event.name:
             case "SessionStart":
                 reply = self._start(event)
@@ -131,7 +133,7 @@ class Hook:
             case "Stop":
                 reply = self._stop(event)
             case "SessionEnd":
-                self._memory.forget()
+                self._memory.forget()  # all but what the run has used: another session may follow
                 return {}
             case _:
                 return {}
@@ -279,6 +281,7 @@ class Hook:
                 news.view = self._renew(service)
                 if news.view.refusal is None and news.view.unread:
                     news.messages = service.inbox(self._handle, seen=memory.seen)
+                self._report_cost(service)
         except InterlockError as error:
             news.trouble = error.sentence
         answered_s = self._now_s()
@@ -289,6 +292,22 @@ class Hook:
             memory.tell_again("trouble")
             memory.expires_at_s = news.view.expires_at.timestamp()
         return news
+
+    def _report_cost(self, service: LaneService) -> None:
+        """Report what the run has used, if its transcript says that it was more. A store in git keeps none.
+
+        A report is the total, so one that was lost is made good by the next."""
+        report = getattr(service, "cost", None)
+        if not self._transcript or report is None:
+            return
+        from interlock.hook.usage import Usage, prices_of  # noqa: PLC0415  (at most calls nothing is read)
+
+        usage = Usage(self._memory.usage, prices_of(self._prices))
+        if usage.look(self._transcript):
+            money, read, written = usage.totals
+            usd = money / 1e6 if money else None
+            report(self._handle, usd=usd, input_tokens=read, output_tokens=written)
+        self._memory.usage = usage.kept()
 
     def _lines(self, news: _News) -> list[str]:
         """The news for the agent; each item once."""

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from interlock.process.smallfile import read_json
 from interlock.settings.places import make_home
@@ -26,6 +27,13 @@ class Memory:
     """The memory of one run. `name` must not reveal the handle: others may see the file."""
 
     def __init__(self, home: Path, name: str) -> None:
+        self._clear()
+        self._fields = (*vars(self),)
+        self._home = home
+        self._path = home / _DIRECTORY / f"{name}.json"
+        self._load()
+
+    def _clear(self) -> None:
         #: When to ask the store again, unless the event is urgent.
         self.look_again_s = 0.0
         #: When the lease expires; 0 if unknown.
@@ -38,10 +46,8 @@ class Memory:
         self.told: list[str] = []
         #: A mark of the working tree when the session began.
         self.work = ""
-        self._fields = (*vars(self),)
-        self._home = home
-        self._path = home / _DIRECTORY / f"{name}.json"
-        self._load()
+        #: What the run has used, as far as its transcripts were read.
+        self.usage: dict[str, Any] = {}
 
     def tell_once(self, what: str) -> bool:
         """Whether this was not told before."""
@@ -64,7 +70,13 @@ class Memory:
             passing.replace(self._path)
 
     def forget(self) -> None:
-        """Delete the memory: the session has ended."""
+        """Delete the memory: the session has ended. What the run has used is kept for another session."""
+        if self.usage:
+            usage = self.usage
+            self._clear()
+            self.usage = usage
+            self.save()
+            return
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)
 

@@ -343,6 +343,11 @@ class Settings(Record):
         " used up'. A line of output must begin so; * before the colon is any program, after it any text.",
         '["aider: Rate limit reached"]',
     )
+    prices: tuple[str, ...] | None = _list(
+        "What models cost, for the hook: a list of texts such as 'claude-sonnet-4: 3, 15, 0.3'. The name of a"
+        " model begins so; then its dollars for a million tokens: read, written, read from a cache.",
+        '["claude-sonnet-4: 3, 15, 0.3"]',
+    )
     types: Mapping[str, TypeDefaults]
     #: The policies of the tables [types.NAME], [policies.lanes] and [policies.projects].
     policies: Policies
