@@ -21,9 +21,12 @@ from collections.abc import Mapping, Sequence
 from interlock.core.commands import Command, Finish, Outcome
 from interlock.core.decide import decide
 from interlock.core.ledger import LedgerChanges, Snapshot
-from interlock.core.model import Item, ItemId
+from interlock.core.model import Item, ItemId, State
 from interlock.core.record import replace
 from interlock.core.timing import Timing
+
+#: Where a state has the time at which its item ended.
+_ENDED_US = State._fields.index("ended_us")
 
 
 def decide_early(
@@ -42,7 +45,10 @@ def decide_early(
 def ended_at(decision: LedgerChanges, now_us: int) -> LedgerChanges:
     """An early decision for its callers, once it is known when it was written. Its records and events have no
     time: they were written."""
-    after = {i: Item(spec, state._replace(ended_us=now_us)) for i, (spec, state) in decision.after.items()}
+    after = {
+        i: Item(spec, State._make((*state[:_ENDED_US], now_us, *state[_ENDED_US + 1 :])))
+        for i, (spec, state) in decision.after.items()
+    }
     return replace(decision, after=after)
 
 

@@ -380,7 +380,7 @@ def end_run(
             **own,
         )
         _log_settling(ledger, item)
-    if item.terminal and not own:
+    if (unread or after.absorbed_by is not None) and item.terminal and not own:
         _settle_messages(ledger, item, unread)
     lane = item.spec.lane or item.spec.observed_lane
     if lane is None or item.active:

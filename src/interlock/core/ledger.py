@@ -185,7 +185,8 @@ class Ledger:
         #: Unfinished items by lane and agent key; none before the first `coalesce` arrival asks.
         self._named: dict[tuple[str, str], dict[ItemId, None]] | None = None
         for item in self.items.values():
-            self._index(item)
+            if item.spec.lane is not None or item.spec.observed_lane is not None:
+                self._index(item)
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -476,7 +477,8 @@ class Ledger:
             if item_id in self._born:
                 out.born.append(item)
             elif before is not None and before is not item:
-                (out.raised if item.active and not before.active else out.settled).append(item)
+                rises = item.state.status in ACTIVE and before.state.status not in ACTIVE
+                (out.raised if rises else out.settled).append(item)
             else:
                 continue
             if item.state.status is _PENDING and not (item.state.gated or item.state.blocked):
@@ -517,7 +519,8 @@ class Ledger:
         if item.spec.claim_within_s is not None:
             item = self._timed(item, before)
         self.items[item_id] = item
-        self._index(item)
+        if lane is not None or item.spec.observed_lane is not None:
+            self._index(item)
         return item
 
     def _still_blocked(self, item: Item) -> Item:

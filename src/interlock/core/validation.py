@@ -345,7 +345,9 @@ def check_quota_limit(limit: QuotaLimit | None) -> None:
 
 def check_batch(what: str, batch: Sequence[object], kind: type) -> None:
     """Raise unless a batch is a list of one kind and within its limit."""
-    if not isinstance(batch, list | tuple) or not all(isinstance(each, kind) for each in batch):
+    if not isinstance(batch, list | tuple) or not all(
+        issubclass(each, kind) for each in set(map(type, batch))
+    ):
         raise InvalidInput(
             f"{reprlib.repr(batch)} is not a list of {what}.", f"Pass a list of {kind.__name__}."
         )

@@ -165,7 +165,7 @@ class RunOperations:
         ]
         load = Load(
             items=tuple(sorted({h.item for h in handles})),
-            runs=tuple(h.run for h in handles),
+            runs=tuple([h.run for h in handles]),
             limited_agents=tuple({agent for agents in limited.values() for agent in agents}),
         )
 
@@ -253,6 +253,8 @@ class RunOperations:
 def _read_handles(reports: Sequence[Report]) -> list[Handle]:
     check_batch("reports", reports, Report)
     for _, seen, result, error, retry, limit, fault_s in reports:
+        if type(seen) is int and seen == 0 and retry is True and result is error is limit is fault_s is None:
+            continue  # it says nothing but its handle
         check_report(seen, result, error, retry, fault_s)
         check_quota_limit(limit)
     return [read_handle(report.run) for report in reports]

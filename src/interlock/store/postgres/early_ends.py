@@ -46,7 +46,7 @@ class EarlyEnd:
     def __init__(self, decision: LedgerChanges) -> None:
         self.decision = decision
         #: The length of the callers' texts to write.
-        self.chars = sum(len(run.result or "") + len(run.error or "") for run in decision.runs)
+        self.chars = sum([len(run.result or "") + len(run.error or "") for run in decision.runs])
         #: Whether the statement was sent and its answer lost.
         self.unsure = False
 
