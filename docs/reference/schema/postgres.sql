@@ -20,6 +20,12 @@ BEGIN
     RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + (SELECT offset_us FROM interlock.clock);
 END $$;
 
+-- The same by an offset that the statement has read: as one expression it becomes part of the statement. Whoever corrects the clock
+-- keeps other transactions from locking items, so the offset is the same until the statement ends.
+CREATE FUNCTION interlock.clock_us(offset_us bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + offset_us
+$$;
+
 -- Version 0.1.0 reads the clock by this name in all that it writes, and puts this kind of error into words.
 CREATE FUNCTION interlock.now_us() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -201,25 +207,24 @@ CREATE INDEX items_ready ON interlock.items
 -- can use this index, so the planner never takes it in place of `items_ready`.
 CREATE INDEX items_first ON interlock.items (agent_key, sort_key)
     WHERE status = 'pending' AND due_us IS NULL AND NOT gated AND NOT blocked AND id > 0;
-CREATE INDEX items_blocked ON interlock.items (id) WHERE blocked;
-CREATE INDEX items_gated ON interlock.items (lane) WHERE gated;
 CREATE INDEX items_due ON interlock.items (due_us, id) WHERE due_us IS NOT NULL;
 CREATE INDEX items_line ON interlock.items (lane, front DESC, position, ticket, id) WHERE status = 'deferred';
 CREATE INDEX items_replaceable ON interlock.items (lane)
     WHERE status IN ('deferred', 'waiting') AND policy IN ('supersede', 'latest')
         AND (status = 'deferred' OR first_claimed_us IS NOT NULL OR reason = 'loop');
-CREATE INDEX items_retries ON interlock.items (agent_key, lane, position, ticket, id)
-    WHERE status = 'waiting' AND first_claimed_us IS NOT NULL AND due_us IS NOT NULL;
-CREATE INDEX items_asking ON interlock.items (id) WHERE status IN ('waiting', 'pending') AND reason = 'asked';
-CREATE INDEX items_stopped ON interlock.items (lane) WHERE status = 'waiting' AND reason = 'loop';
+-- Items behind a gate, and items that wait for a person after too many wake-ups: their lanes.
+CREATE INDEX items_held ON interlock.items (gated, lane) WHERE gated OR (status = 'waiting' AND reason = 'loop');
 CREATE INDEX items_observed ON interlock.items (observed_lane)
     WHERE status IN ('pending', 'in_progress') AND observed_lane IS NOT NULL;
 CREATE INDEX items_unclaimed ON interlock.items (claim_by_us) WHERE status = 'pending' AND claim_by_us IS NOT NULL;
--- External runs: under no lease, so nothing but a report, a timeout or a grace ends them.
-CREATE INDEX items_external ON interlock.items (run) WHERE status = 'in_progress' AND lease_until_us IS NULL;
+-- External runs: under no lease, so nothing but a report, a timeout or a grace ends them. Behind them items that wait for a person's
+-- answer, which have no run.
+CREATE INDEX items_outside ON interlock.items (run, id)
+    WHERE (status = 'in_progress' AND lease_until_us IS NULL) OR (status IN ('waiting', 'pending') AND reason = 'asked');
 CREATE INDEX items_running ON interlock.items (run_agent) WHERE status = 'in_progress';
--- Who could overtake an owner that cannot start.
-CREATE INDEX items_behind ON interlock.items (agent_key, lane, position, ticket, id) WHERE status = 'deferred';
+-- Who could overtake an owner that cannot start, and whose agent another arrival may join: deferred, or waiting for another attempt.
+CREATE INDEX items_kin ON interlock.items (status, agent_key, lane, position, ticket, id)
+    WHERE status = 'deferred' OR (status = 'waiting' AND first_claimed_us IS NOT NULL AND due_us IS NOT NULL);
 -- Lists by status, newest first. The primary key cannot give this order, so that no plan walks the whole history by it.
 CREATE INDEX items_status ON interlock.items (status, (-id));
 -- Back-offs that keep their lane: pending, and not ready.
@@ -252,6 +257,12 @@ CREATE TABLE interlock.messages (
 
 CREATE INDEX messages_origin ON interlock.messages (origin) WHERE origin <> item;
 
+-- Ends of runs. A function, because PostgreSQL reads the text of a constraint in each statement that writes a row.
+CREATE FUNCTION interlock.ends_a_run(status text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+    RETURN status IN ('succeeded', 'failed', 'cancelled', 'timed_out', 'lost', 'released');
+END $$;
+
 -- Ended runs, written once. A live run stands on its item's row.
 CREATE TABLE interlock.runs (
     run        bigint PRIMARY KEY,
@@ -261,7 +272,7 @@ CREATE TABLE interlock.runs (
     worker     text,
     started_us bigint NOT NULL,
     ended_us   bigint NOT NULL,
-    status     text COLLATE "C" NOT NULL CHECK (status IN ('succeeded', 'failed', 'cancelled', 'timed_out', 'lost', 'released')),
+    status     text COLLATE "C" NOT NULL CHECK (interlock.ends_a_run(status)),
     reason     text NOT NULL,
     result     text,
     error      text,

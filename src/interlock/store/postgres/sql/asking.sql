@@ -1,2 +1,2 @@
 -- Items that wait for a person's answer, the oldest first.
-SELECT * FROM interlock.items WHERE status IN ('waiting', 'pending') AND reason = 'asked' ORDER BY id LIMIT %(limit)s
+SELECT * FROM interlock.items WHERE run IS NULL AND status IN ('waiting', 'pending') AND reason = 'asked' ORDER BY run, id LIMIT %(limit)s

@@ -3,23 +3,26 @@
 -- and the caller wants to sweep first; or it is sent behind an end of runs that did not take place. `expect_unbudgeted` fails if the database no
 -- longer serves this program.
 -- It reads the first item of this agent and of anyone in the order of one index, however many queues there are, and takes the better
--- one; of items that another transaction has locked, the next one. What is read from `asked`, the planner does not see: see `claim`.
-WITH asked AS MATERIALIZED (
-    SELECT c.now_us, %(agent)s::text AS me, %(types)s::text[] AS wanted, %(labels)s::text[] AS held, %(edits)s::boolean AS edits
-    FROM (SELECT coalesce(%(now_us)s, interlock.clock_us()) AS now_us WHERE interlock.expect_unbudgeted({schema})
-            AND (NOT %(behind_end)s OR current_setting('interlock.ended', true) = 'yes')) AS c
-        LEFT JOIN interlock.agents a ON a.key = %(agent)s
-    WHERE (a.max_concurrency, coalesce(a.types, '{}'), coalesce(a.labels, '{}'), a.paused_why, CASE WHEN a.wall_us > c.now_us THEN a.wall_us END, a.pool)
-            IS NOT DISTINCT FROM (%(known_max)s::integer, %(known_types)s::text[], %(known_labels)s::text[], %(known_why)s::text, %(known_wall)s::bigint, %(known_pool)s::text)
-        AND NOT (%(due_first)s AND coalesce(
-            (SELECT true FROM interlock.items WHERE due_us <= c.now_us ORDER BY due_us LIMIT 1),
-            (SELECT true FROM interlock.items WHERE status = 'pending' AND claim_by_us <= c.now_us ORDER BY claim_by_us LIMIT 1),
-            (SELECT true FROM interlock.plans WHERE deadline_us <= c.now_us ORDER BY deadline_us LIMIT 1), false))
-),
+-- one; of items that another transaction has locked, the next one. What is read from `asked`, the planner does not see (`OFFSET 0`): see `claim`.
 -- Whether the first item fits is asked of the one that was locked: behind one that does not fit there may be a better one than the
--- first of the other agent.
-picked AS MATERIALIZED (
-    SELECT first.*, asked.now_us FROM asked CROSS JOIN LATERAL (
+-- first of the other agent. The clock, the run and the number of the line of history come after the lock. Nobody corrects the clock
+-- while this statement may lock items, so its offset is read once.
+WITH started AS MATERIALIZED (
+    SELECT first.*, asked.now_us AS asked_us, coalesce(%(now_us)s, interlock.clock_us(asked.offset_us)) AS now_us,
+        nextval('interlock.run_numbers') AS run, interlock.next_seq() AS seq
+    FROM (
+        SELECT c.now_us, c.offset_us, %(agent)s::text AS me, %(types)s::text[] AS wanted, %(labels)s::text[] AS held, %(edits)s::boolean AS edits
+        FROM (SELECT coalesce(%(now_us)s, interlock.clock_us(offset_us)) AS now_us, offset_us FROM interlock.clock WHERE interlock.expect_unbudgeted({schema})
+                AND (NOT %(behind_end)s OR current_setting('interlock.ended', true) = 'yes') OFFSET 0) AS c
+            LEFT JOIN interlock.agents a ON a.key = %(agent)s
+        WHERE (a.max_concurrency, coalesce(a.types, '{}'), coalesce(a.labels, '{}'), a.paused_why, CASE WHEN a.wall_us > c.now_us THEN a.wall_us END, a.pool)
+                IS NOT DISTINCT FROM (%(known_max)s::integer, %(known_types)s::text[], %(known_labels)s::text[], %(known_why)s::text, %(known_wall)s::bigint, %(known_pool)s::text)
+            AND NOT (%(due_first)s AND coalesce(
+                (SELECT true FROM interlock.items WHERE due_us <= c.now_us ORDER BY due_us LIMIT 1),
+                (SELECT true FROM interlock.items WHERE status = 'pending' AND claim_by_us <= c.now_us ORDER BY claim_by_us LIMIT 1),
+                (SELECT true FROM interlock.plans WHERE deadline_us <= c.now_us ORDER BY deadline_us LIMIT 1), false))
+        OFFSET 0
+    ) AS asked CROSS JOIN LATERAL (
         SELECT i.* FROM (
             SELECT whose.agent, best.sort_key FROM (VALUES (''), (asked.me)) AS whose(agent) CROSS JOIN LATERAL (
                 SELECT i.sort_key FROM interlock.items i WHERE i.agent_key = whose.agent COLLATE "C"
@@ -33,14 +36,8 @@ picked AS MATERIALIZED (
                 AND i.sort_key >= head.sort_key ORDER BY i.sort_key LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
         ) AS i LIMIT 1
     ) AS first
-    WHERE first.plan IS NULL AND first.project NOT IN (SELECT project FROM interlock.paused_projects)
+    WHERE first.plan IS NULL AND (SELECT true FROM interlock.paused_projects p WHERE p.project = first.project LIMIT 1) IS NULL
         AND interlock.fits(first.type, first.labels, asked.wanted, asked.held, asked.edits)
-),
--- The clock, the run and the number of the line of history, all after the lock.
-started AS MATERIALIZED (
-    SELECT p.id, p.project, p.lane, p.priority, p.promoted_from, p.first_claimed_us, p.created_us, p.now_us AS asked_us,
-        coalesce(%(now_us)s, interlock.clock_us()) AS now_us, nextval('interlock.run_numbers') AS run, interlock.next_seq() AS seq
-    FROM picked p
 ),
 logged AS (
     INSERT INTO interlock.events (seq, at_us, kind, reason, project, item, run, lane, agent, span_us, data)

@@ -1,14 +1,14 @@
 -- End one run with its item as decided before the lock: as `end_runs` does for several. The clock and the event number are read
--- after the wait. A claim that follows in the same transaction is told by a setting.
-WITH locked AS MATERIALIZED (
-    SELECT id, project, priority, status, attempt, run, run_bits, run_agent, run_worker, run_started_us
-    FROM interlock.items
-    WHERE id = %(item)s::bigint AND run = %(run)s::bigint AND run_bits = %(bits)s::bigint AND message_count = %(message_count)s::integer
-        AND cancel_into IS NULL AND NOT blocked AND interlock.expect({schema})
-    FOR NO KEY UPDATE
-),
-unchanged AS MATERIALIZED (
-    SELECT l.*, coalesce(%(now_us)s::bigint, interlock.clock_us()) AS now_us, interlock.next_seq() AS seq FROM locked l
+-- after the wait; nobody corrects the clock while items may be locked. A claim that follows in the same transaction is told by a setting.
+WITH unchanged AS MATERIALIZED (
+    SELECT l.*, coalesce(%(now_us)s::bigint, interlock.clock_us((SELECT offset_us FROM interlock.clock))) AS now_us, interlock.next_seq() AS seq
+    FROM (
+        SELECT id, project, priority, status, attempt, run, run_bits, run_agent, run_worker, run_started_us
+        FROM interlock.items
+        WHERE id = %(item)s::bigint AND run = %(run)s::bigint AND run_bits = %(bits)s::bigint AND message_count = %(message_count)s::integer
+            AND cancel_into IS NULL AND NOT blocked AND interlock.expect({schema})
+        FOR NO KEY UPDATE
+    ) AS l
 ),
 recorded AS (
     INSERT INTO interlock.runs (run, item, attempt, agent, worker, started_us, ended_us, status, reason, result, error, bits)

@@ -42,7 +42,7 @@ wanted AS MATERIALIZED (
             AND i.first_claimed_us IS NOT NULL AND i.due_us IS NOT NULL ORDER BY i.position, i.ticket, i.id LIMIT 1)
     ) AS first
     UNION
-    SELECT id FROM interlock.items WHERE lane = ANY(ARRAY(SELECT lane FROM lanes)) AND status = 'waiting' AND reason = 'loop'
+    SELECT id FROM interlock.items WHERE lane = ANY(ARRAY(SELECT lane FROM lanes)) AND NOT gated AND status = 'waiting' AND reason = 'loop'
 ),
 locked AS MATERIALIZED (
     SELECT * FROM interlock.items WHERE id = ANY(ARRAY(SELECT id FROM wanted))

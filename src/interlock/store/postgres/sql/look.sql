@@ -22,7 +22,7 @@ wanted AS MATERIALIZED (
     WHERE lane = (SELECT lane FROM named) AND status IN ('deferred', 'waiting') AND policy IN ('supersede', 'latest')
         AND (status = 'deferred' OR first_claimed_us IS NOT NULL OR reason = 'loop')
     UNION
-    SELECT id FROM interlock.items WHERE lane = (SELECT lane FROM named) AND status = 'waiting' AND reason = 'loop'
+    SELECT id FROM interlock.items WHERE lane = (SELECT lane FROM named) AND NOT gated AND status = 'waiting' AND reason = 'loop'
 )
 SELECT i.*, CASE WHEN message_count > delivered THEN (
         SELECT array_agg(ARRAY[m.n::text, m.ticket::text, m.sender, m.agent] ORDER BY m.n) FROM interlock.messages m

@@ -1,2 +1,2 @@
 -- Items that wait for a person's answer, the oldest first.
-SELECT * FROM items WHERE status IN ('waiting', 'pending') AND reason = 'asked' ORDER BY id LIMIT :limit
+SELECT * FROM items WHERE run IS NULL AND status IN ('waiting', 'pending') AND reason = 'asked' ORDER BY run, id LIMIT :limit

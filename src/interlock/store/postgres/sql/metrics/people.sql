@@ -1,6 +1,6 @@
 -- The numbers of items that wait for a person's answer, and of those that wait for a person after too many wake-ups; each up to a limit.
 SELECT
     (SELECT count(*) FROM (
-        SELECT FROM interlock.items WHERE status IN ('waiting', 'pending') AND reason = 'asked' ORDER BY id LIMIT (SELECT %(limit)s::integer)) AS asking),
+        SELECT FROM interlock.items WHERE run IS NULL AND status IN ('waiting', 'pending') AND reason = 'asked' ORDER BY run, id LIMIT (SELECT %(limit)s::integer)) AS asking),
     (SELECT count(*) FROM (
-        SELECT FROM interlock.items WHERE status = 'waiting' AND reason = 'loop' ORDER BY lane LIMIT (SELECT %(limit)s::integer)) AS stopped)
+        SELECT FROM interlock.items WHERE NOT gated AND status = 'waiting' AND reason = 'loop' ORDER BY lane LIMIT (SELECT %(limit)s::integer)) AS stopped)
