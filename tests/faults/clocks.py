@@ -44,11 +44,11 @@ class StoreClock:
         self._file = directory / "clock"
         self.step(0)
         statement = f"""
-            CREATE OR REPLACE FUNCTION interlock.clock_us() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
-            BEGIN
-                RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-                    + (SELECT offset_us FROM interlock.clock) + pg_read_file('{self._file}')::bigint;
-            END $$"""
+            CREATE OR REPLACE FUNCTION interlock.clock_us(offset_us bigint)
+            RETURNS bigint LANGUAGE sql VOLATILE AS $$
+                SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+                    + offset_us + pg_read_file('{self._file}')::bigint;
+            $$"""
         with psycopg.connect(url, autocommit=True) as conn:
             conn.execute(statement.encode())
 

@@ -106,6 +106,22 @@ def test_a_process_that_has_only_renewed_the_run_ends_it_early(desk: Desk) -> No
     assert desk.early == [True]
 
 
+def test_the_times_of_a_claim_and_an_end_are_those_of_the_store(desk: Desk) -> None:
+    """Taken out: the offset in `claim_first.sql`, and then in `end_run.sql`."""
+    desk.done(desk.claimed())  # the next claim looks at the first item only
+    query(desk.url, "UPDATE clock SET offset_us = 86400000000")
+    desk.done(desk.claimed())
+    times = "SELECT abs(clock_us() - started_us), abs(clock_us() - ended_us) FROM runs WHERE run = 2"
+    assert all(off_us < 3_600_000_000 for off_us in query(desk.url, times)[0])
+    assert desk.early == [True, True]
+
+
+def test_no_run_ends_in_a_way_that_the_rules_do_not_know(desk: Desk) -> None:
+    desk.done(desk.claimed())
+    with pytest.raises(psycopg.errors.CheckViolation, match="runs_status_check"):
+        query(desk.url, "UPDATE runs SET status = 'running'")
+
+
 def test_a_message_in_between_becomes_a_follow_up(desk: Desk, company: list[LeaseView]) -> None:
     """Taken out: the comparison of `message_count` in `end_run.sql` and `end_runs.sql`."""
     lease = desk.claimed()

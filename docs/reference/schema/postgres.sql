@@ -14,17 +14,17 @@ CREATE TABLE interlock.clock (
     offset_us bigint NOT NULL
 );
 
--- The store's time in microseconds since 1970: now, and not at the start of the transaction.
-CREATE FUNCTION interlock.clock_us() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
-BEGIN
-    RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + (SELECT offset_us FROM interlock.clock);
-END $$;
-
--- The same by an offset that the statement has read: as one expression it becomes part of the statement. Whoever corrects the clock
--- keeps other transactions from locking items, so the offset is the same until the statement ends.
+-- The store's time in microseconds since 1970, now, and not at the start of the transaction, by an offset that the statement has read.
+-- As one expression it becomes part of the statement. Whoever corrects the clock keeps other transactions from locking items, so the
+-- offset is the same until the statement ends.
 CREATE FUNCTION interlock.clock_us(offset_us bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
     SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + offset_us
 $$;
+-- The same, which reads the offset as it is now.
+CREATE FUNCTION interlock.clock_us() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN interlock.clock_us((SELECT offset_us FROM interlock.clock));
+END $$;
 
 -- Version 0.1.0 reads the clock by this name in all that it writes, and puts this kind of error into words.
 CREATE FUNCTION interlock.now_us() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$

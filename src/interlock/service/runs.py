@@ -253,7 +253,8 @@ class RunOperations:
 def _read_handles(reports: Sequence[Report]) -> list[Handle]:
     check_batch("reports", reports, Report)
     for _, seen, result, error, retry, limit, fault_s in reports:
-        if type(seen) is int and seen == 0 and retry is True and result is error is limit is fault_s is None:
+        is_plain = result is None and error is None and limit is None and fault_s is None
+        if is_plain and type(seen) is int and seen == 0 and retry is True:
             continue  # it says nothing but its handle
         check_report(seen, result, error, retry, fault_s)
         check_quota_limit(limit)

@@ -36,3 +36,7 @@ ALTER TABLE interlock.runs ADD CONSTRAINT runs_status_check CHECK (interlock.end
 CREATE FUNCTION interlock.clock_us(offset_us bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
     SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + offset_us
 $$;
+CREATE OR REPLACE FUNCTION interlock.clock_us() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN interlock.clock_us((SELECT offset_us FROM interlock.clock));
+END $$;
