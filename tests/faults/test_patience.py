@@ -339,7 +339,7 @@ CASES: dict[str, Case] = {
 #: Series: their stories break at every request to GitHub and every write.
 ON_SERIES = {operation.name for operation in OPERATIONS if operation.tag == "series"}
 #: The demo fleet is processes of a server, see `tests/dashboard/test_demo.py`. `recap` calls `needs`.
-NOT_A_CALL = {"policy_of", "close", "start_demo", "stop_demo", "leave_demo", "needs"}
+NOT_A_CALL = {"policy_of", "close", "start_demo", "stop_demo", "leave_demo", "needs", "why_each"}
 
 
 def test_the_cases_are_all_that_a_service_can_do() -> None:

@@ -420,6 +420,9 @@ TYPED = (
     *("token ls", "token create x --scope read", "token revoke x", "actions sweep", "push"),
     *("work --agent coder --exit-when-idle -- true", "hold l:2 -- true", "session status", "session clean"),
     *("session lock 7 -- true", "session unlock 7", "hook", "mcp", "top", "open"),
+    *("cost 7.1.0123456789abcdef --usd 1", "budget", "budget ls", "budget set agent:coder --usd 1"),
+    *("budget rm agent:coder", "budget reserve task --usd 1", "budget time-zone Europe/Berlin"),
+    *("backup kept.db", "restore kept.db", "fleet up", "fleet status", "fleet logs", "fleet down"),
 )
 STORELESS = (
     *(
@@ -434,7 +437,7 @@ STORELESS = (
         "policy check",
     ),
     *("policy test", "policy schema", "github", "demo", "completion", "help", "series init", "hook install"),
-    *("hook uninstall", "notify", "notify test", "prove"),
+    *("hook uninstall", "notify", "notify test", "prove", "fleet"),
 )
 
 
