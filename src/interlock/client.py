@@ -28,7 +28,7 @@ from interlock.core.names import (
     check_text,
     lane_key,
 )
-from interlock.core.timing import LEASE_DEFAULT_S, QUESTION_TIMEOUT_S
+from interlock.core.timing import LEASE_DEFAULT_S
 from interlock.process.clock import now_s
 from interlock.process.heartbeat import Heartbeat
 from interlock.process.live_run import BEAT_MAX_S, LiveRun
@@ -227,12 +227,22 @@ class Lease:
         return self._end(self._il.service.release, self._live.renewal._replace(wall=limit))
 
     def ask(
-        self, question: str, *, timeout_s: float = QUESTION_TIMEOUT_S, yield_lane: bool = False
+        self,
+        question: str,
+        *,
+        timeout_s: float | None = None,
+        yield_lane: bool = False,
+        keep_lease: bool = False,
     ) -> RunView:
-        """End the run with a question to a person; the item comes back with the answer."""
+        """End the run with a question to a person; the item comes back with the answer. With `keep_lease` the
+        run goes on, and `inbox` has the answer when it is there."""
+        service = self._il.service
+        if keep_lease:
+            return service.ask(
+                self.handle, question, timeout_s=timeout_s, yield_lane=yield_lane, keep_lease=True
+            )
 
         def ask(reports: Sequence[Report]) -> list[RunView]:
-            service = self._il.service
             return [service.ask(r.run, question, timeout_s=timeout_s, yield_lane=yield_lane) for r in reports]
 
         return self._end(ask, self._live.renewal)
@@ -248,6 +258,10 @@ class Lease:
         return self._il.service.cost(
             self.handle, usd=usd, input_tokens=input_tokens, output_tokens=output_tokens
         )
+
+    def close_question(self) -> RunView:
+        """The open question was answered here: the run is no longer asking."""
+        return self._il.service.close_question(self.handle)
 
     def inbox(self) -> list[MessageView]:
         """Messages that came since the last call; the next call marks these as read."""

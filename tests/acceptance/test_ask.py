@@ -102,3 +102,35 @@ def test_what_asks_is_shown_as_asking_and_never_as_pending_or_waiting(any_il: Co
     any_il.ok("msg", 1, "main")
     assert any_il.ok("ls")["items"][0]["asking"] is False
     assert any_il.ok("stats")["items"] == {"pending": 1}
+
+
+def test_a_live_run_asks_is_answered_and_goes_on(any_il: Command):
+    any_il.ok("add", "some work", "--lane", "branch:main")
+    run = any_il.claim()["run"]
+    asked = any_il("ask", "--keep-lease", "--timeout", "2h", run, "May I push?").out
+    assert asked.startswith("Item 1 asks: May I push?\n")
+    assert "(in 2 h)" in asked
+    (listed,) = any_il.ok("ls", "--asking")["items"]
+    assert (listed["status"], listed["asking"], listed["question"]) == ("in_progress", True, "May I push?")
+    assert "run 1 asks a person" in any_il("lanes").out
+    assert "the run goes on when a person answers" in any_il("why", 1).out
+    any_il.ok("msg", 1, "yes")
+    assert [m["text"] for m in any_il.ok("inbox", run)["messages"]] == ["May I push?", "yes"]
+    assert any_il.ok("ls", "--asking") == {"items": []}
+    any_il.ok("ask", "--keep-lease", run, "And merge?")
+    assert any_il.ok("ask", "--close", run)["runs"][0]["status"] == "running"
+    assert any_il.ok("ls", "--asking") == {"items": []}
+    assert any_il.ok("done", run)["runs"][0]["status"] == "succeeded"
+
+
+def test_a_live_question_lasts_as_long_as_the_setting_says(il: Command):
+    il.ok("add", "some work")
+    il.env["INTERLOCK_QUESTION_LEASE_S"] = "1800"
+    run = il.ok("next", "--agent", "coder")["leases"][0]["run"]
+    assert "(in 30 min)" in il("ask", "--keep-lease", run, "May I push?").out
+    both = il("ask", "--keep-lease", "--yield-lane", run, "May I push?")
+    assert (both.code, both.err.splitlines()[0]) == (2, "--yield-lane and --keep-lease cannot be combined.")
+    assert il("ask", "--close", run, "What?").code == 2
+    il.ok("done", run)
+    late = il("--json", "ask", "--close", run)
+    assert (late.code, late.json["runs"][0]["status"]) == (5, "refused")

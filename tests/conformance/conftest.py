@@ -48,6 +48,7 @@ THROUGH_A_SERVER = (
     "test_external",
     "test_item_batches",
     "test_listing",
+    "test_live_questions",
     "test_operators",
     "test_plan_editors",
     "test_policies",

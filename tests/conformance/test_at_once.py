@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
 from interlock.core.commands import Arrive
+from interlock.core.errors import ItemEnded
 from interlock.core.model import CheckedItem, NewItem
-from interlock.service.contract import Report, Service
+from interlock.core.timing import LIVE_QUESTION_TIMEOUT_S
+from interlock.service.contract import ItemFilter, LeaseView, Report, Service
 from interlock.service.local import LocalService
 from interlock.store.port import Load, Store
 from tests.conformance.scene import LANE, LEASE_S, Scene
@@ -250,4 +253,81 @@ class TestSweeps:
             together(meet, 2)
             kept = scene.item(lease.item.id).run == lease.fence
             assert seen == ["running" if kept else "refused"]
+            scene.cancel(lease.item.id, force=True)
+
+
+class TestLiveQuestions:
+    """A live run asks, and two callers meet."""
+
+    ROUNDS = 8
+
+    def _asking(self, scene: Scene, n: int) -> LeaseView:
+        lease = scene.put_running(f"round {n}", lane=f"issue:acme/app#{n}")
+        scene.service.ask(lease.run, "Which?", keep_lease=True)
+        return lease
+
+    def _counts(self, scene: Scene, item: int) -> Counter[str]:
+        return Counter(e.kind.removeprefix("question.") for e in scene.service.show(item).events)
+
+    def test_an_answer_that_meets_the_end_of_the_run_is_refused_or_kept(self, scene: Scene) -> None:
+        for n in range(self.ROUNDS):
+            lease = self._asking(scene, n)
+            told: list[str] = []
+
+            def meet(who: int, lease: LeaseView = lease, told: list[str] = told) -> None:
+                if who == 0:
+                    assert scene.done(lease).status == "succeeded"
+                else:
+                    with suppress(ItemEnded):
+                        scene.service.msg(lease.item.id, "This one.")
+                        told.append("kept")
+
+            together(meet, 2)
+            counts = self._counts(scene, lease.item.id)
+            assert scene.service.items(ItemFilter(asking=True)) == []
+            assert (counts["asked"], counts["answered"]) == (1, len(told))
+            follow_ups = [i for i in scene.unfinished() if i.title.startswith("Follow-up: ")]
+            assert [scene.texts(i.id) for i in follow_ups] == [["Which?", "This one."]] * len(told)
+            for item in follow_ups:
+                scene.cancel(item.id)
+
+    def test_a_prompt_answered_at_the_terminal_and_elsewhere_is_answered_once(self, scene: Scene) -> None:
+        for n in range(self.ROUNDS):
+            lease = self._asking(scene, n)
+
+            def meet(who: int, lease: LeaseView = lease) -> None:
+                if who == 0:
+                    assert scene.service.close_question(lease.run).status == "running"
+                else:
+                    scene.service.msg(lease.item.id, "This one.")
+
+            together(meet, 2)
+            counts = self._counts(scene, lease.item.id)
+            assert (counts["asked"], counts["answered"]) == (1, 1)
+            assert scene.texts(lease.item.id)[-1] == "This one."
+            assert scene.service.items(ItemFilter(asking=True)) == []
+            assert scene.done(lease, seen=scene.item(lease.item.id).messages).status == "succeeded"
+
+    def test_a_time_out_that_meets_a_late_renewal_ends_the_run_or_not_but_never_both(
+        self, scene: Scene
+    ) -> None:
+        for n in range(self.ROUNDS):
+            lease = self._asking(scene, n)
+            scene.pass_s(LIVE_QUESTION_TIMEOUT_S)
+            renewed: list[str] = []
+
+            def meet(
+                who: int, run: str = lease.run, item: int = lease.item.id, renewed: list[str] = renewed
+            ) -> None:
+                if who == 0:
+                    scene.service.sweep()
+                else:
+                    renewed.append(scene.service.renew([Report(run=run)])[0].status)
+
+            together(meet, 2)
+            item, counts = scene.item(lease.item.id), self._counts(scene, lease.item.id)
+            assert item.asking
+            assert (item.status, counts["timed_out"]) == (
+                ("in_progress", 0) if renewed == ["running"] else ("pending", 1)
+            )
             scene.cancel(lease.item.id, force=True)

@@ -133,6 +133,7 @@ def test_what_buttons_do_is_not_for_workers_alone() -> None:
         "fail",
         "release",
         "ask",
+        "close_question",
         "pass_fence",
         "item_of",
         "see_worker",

@@ -153,6 +153,11 @@ def tell_of_questions(story: Story) -> None:
     service.msg(service.items(ItemFilter(asking=True))[0].id, "main")
     ask(1_000)
     story.add("lane:5", "jana", Policy.SUPERSEDE, type="ask")
+    story.add(None, "lena")
+    waits = story.next("lena")
+    service.ask(waits.run, "May I?", keep_lease=True)
+    service.close_question(waits.run)
+    service.done([Report(run=waits.run)])
 
 
 def tell_of_work_outside(story: Story) -> None:

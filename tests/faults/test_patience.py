@@ -195,6 +195,9 @@ CASES: dict[str, Case] = {
     "retry_dead": _on_run(lambda desk: desk.failed(), lambda service, _: service.retry_dead()),
     "cancel_lane": _plain(lambda service: service.cancel_lane(GATED, why="no")),
     "ask": _on_run(lambda desk: desk.lease().run, lambda service, run: service.ask(run, "which one?")),
+    "close_question": _on_run(
+        lambda desk: desk.lease().run, lambda service, run: service.close_question(run)
+    ),
     "edit": _on_item(lambda service, item: service.edit(item, {"priority": 3})),
     "sender_of": _on_run(lambda desk: desk.lease().run, lambda service, run: service.sender_of(run)),
     "stopped": _plain(lambda service: service.stopped()),

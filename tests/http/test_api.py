@@ -192,7 +192,7 @@ BODIES: dict[str, Any] = {
     "next": {"agent": "{agent}"},
     **{name: {"reports": [{"run": "{run}"}]} for name in ("renew", "done", "fail", "release")},
     "ask": {"run": "{run}", "question": "Which?"},
-    **{name: {"run": "{run}"} for name in ("inbox", "sender_of", "plan_batch", "unwanted")},
+    **{name: {"run": "{run}"} for name in ("inbox", "close_question", "sender_of", "plan_batch", "unwanted")},
     "item_of": {"handle": "{run}"},
     "act_as": {"run": "{run}", "account": "alice"},
     "append_log": {"run": "{run}", "start": 0, "text": "output\n"},

@@ -136,6 +136,12 @@ def _tell_and_wait(service: LocalService) -> None:
     service.fail(_reports(_next_own(service, "solo")))
     service.msg(follow_up, "look again", sender=ANOTHER_SYSTEM)
     service.ask(_next_own(service, "solo")[0].run, "Which?")
+    service.add([NewItem(title="asks", agent="solo", type="own")])
+    waits = _next_own(service, "solo")[0]
+    service.ask(waits.run, "Which?", keep_lease=True)
+    service.msg(waits.item.id, "This one")
+    service.close_question(waits.run)
+    service.done(_reports([waits]))
     assert store.asking(10)
     service.msg(follow_up, "This one")
     service.release(

@@ -251,6 +251,7 @@ def test_a_token_for_reading_reads_and_no_more(door: Here) -> None:
             "release": run,
             "report_cost": {**run, "usd": 1},
             "ask": {**run, "question": "Which?"},
+            "close_question": run,
             "add_item": {"title": "x"},
             "send_message": {"item": 1, "text": "x"},
             "edit_plan": {"plan": 1, "base_revision": 1, "operations": []},

@@ -101,6 +101,22 @@ def test_tools_that_were_started_for_an_agent_claim_for_no_other(service: LocalS
 # -- a whole job ----------------------------------------------------------------------------------------
 
 
+def test_a_model_asks_goes_on_and_has_the_answer(service: LocalService, coder: Model) -> None:
+    service.add([NewItem(title="Fix the page")])
+    run = coder.claim_next()["lease"]["run"]
+    asked = coder.ask(run=run, question="Which blue?", keep_lease=True)
+    assert (asked["status"], asked["item_status"]) == ("running", "in_progress")
+    assert "read_messages" in asked["next"]
+    assert coder.get_item(item=1)["item"]["question"] == "Which blue?"
+    service.msg(1, "sky", author="ann")
+    assert [m["text"] for m in coder.read_messages(run=run)["messages"]] == ["Which blue?", "sky"]
+    coder.ask(run=run, question="Which green?", keep_lease=True)
+    assert coder.close_question(run=run)["status"] == "running"
+    assert coder.get_item(item=1)["item"]["question"] is None
+    assert coder.complete(run=run, seen=2)["status"] == "succeeded"
+    assert coder.refusal("close_question", run=run)["code"] == "lease_lost"
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_a_whole_job_with_messages_a_question_and_an_end(service: LocalService, mode: str) -> None:
     with here(service, mode, agent="coder") as model:

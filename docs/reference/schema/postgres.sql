@@ -1066,3 +1066,4 @@ BEGIN
     END IF;
     RETURN NOT newest.budgeted;
 END $$;
+CREATE INDEX items_asking_live ON interlock.items (id) WHERE status = 'in_progress' AND reason = 'asked';

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Annotated
 
 from interlock.cli import typer, views
-from interlock.cli.invocation import caller_of, invocation_of, mention_near_agent
+from interlock.cli.invocation import Invocation, caller_of, invocation_of, mention_near_agent
 from interlock.cli.options import (
     FromAgent,
     FromBot,
@@ -205,21 +205,45 @@ def ask(
         typer.Argument(metavar="[HANDLE] QUESTION", help="What you need to know; a run knows its handle."),
     ] = None,
     timeout: Annotated[
-        str, typer.Option(metavar="SPAN", help="How long it keeps its lane, as in 4h.")
-    ] = "72h",
+        str | None,
+        typer.Option(
+            metavar="SPAN",
+            help="How long it keeps its lane (default: 72h), or with --keep-lease its lease"
+            " (default: 1h, or the setting question_lease_s).",
+        ),
+    ] = None,
+    *,
     yield_lane: Annotated[bool, typer.Option("--yield-lane", of="ask.yield_lane")] = False,
+    keep_lease: Annotated[bool, typer.Option("--keep-lease", of="ask.keep_lease")] = False,
+    close: Annotated[
+        bool, typer.Option("--close", help="Ask nothing: the open question was answered here.")
+    ] = False,
 ) -> int:
     """End your run with a question to a person.
 
     No attempt is lost. The next message of a person brings the item back, with question and answer.
+    With --keep-lease the run goes on: `interlock inbox` prints the answer when it is there.
     """
-    call, span = invocation_of(ctx), span_s("--timeout", timeout)
+    call, span = invocation_of(ctx), span_or_none("--timeout", timeout)
+    if close:
+        return _close_question(call, words or [])
     run, text = _asked(words or [])
+    if span is None and keep_lease:
+        span = call.settings.question_lease_s
     with call.service() as service:
-        answer = service.ask(run, text, timeout_s=span, yield_lane=yield_lane)
-    if answer.refusal is None:
+        answer = service.ask(run, text, timeout_s=span, yield_lane=yield_lane, keep_lease=keep_lease)
+    if answer.refusal is None and not keep_lease:
         mark_ended(run)
     call.out.answer({"runs": [answer]}, lambda out: views.runs.asked(out, text, answer, call.out.refuse))
+    return Exit.LEASE_LOST if answer.refusal is not None else Exit.OK
+
+
+def _close_question(call: Invocation, words: list[str]) -> int:
+    if len(words) > 1:
+        raise InvalidInput("--close takes no question.", "Pass the handle alone.")
+    with call.service() as service:
+        answer = service.close_question(_handles(words or None)[0])
+    call.out.answer({"runs": [answer]}, lambda out: views.runs.reports(out, [answer], call.out.refuse))
     return Exit.LEASE_LOST if answer.refusal is not None else Exit.OK
 
 

@@ -27,7 +27,7 @@ from typing import assert_never
 
 from interlock.core.commands import Arrival, Arrive
 from interlock.core.endings import expire
-from interlock.core.lanes import ask_to_stop, promote, supersede
+from interlock.core.lanes import ask_to_stop, promote, quote_question, supersede
 from interlock.core.ledger import Ledger
 from interlock.core.model import (
     ArrivalDecision,
@@ -116,7 +116,8 @@ def _decide(ledger: Ledger, command: Arrive, lane: str | None) -> Arrival:
     if new.policy is Policy.COALESCE and kin:
         return _coalesce(ledger, command, lane, _absorber(kin))
     if new.sender.kind is not SenderKind.PERSON:  # only a person answers a question
-        asking, kin = [k for k in kin if k.asking], [k for k in kin if not k.asking]
+        asking = [k for k in kin if k.asking and k.parked]
+        kin = [k for k in kin if k not in asking]
         if asking and not kin:
             return _coalesce(ledger, command, lane, asking[0])
     return _by_policy(ledger, command, lane, owner, kin)
@@ -258,6 +259,7 @@ def _coalesce(ledger: Ledger, command: Arrive, lane: str, absorber: Item) -> Arr
         reason=Reason.SAME_NAME,
     )
     arrived = ledger.add(_spec(ledger, command, lane), state, new.payload)
+    absorber = quote_question(ledger, absorber, new.sender, command.ticket)
     _add_message(ledger, absorber, command, new.message if new.message is not None else new.title)
     ledger.event(
         EventKind.ITEM_COALESCED,

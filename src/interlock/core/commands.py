@@ -82,6 +82,25 @@ class Finish(NamedTuple):
     pool_agents: tuple[str, ...] = ()
 
 
+class AskLive(NamedTuple):
+    """A run asks a person and keeps its lease."""
+
+    run: RunId
+    item: ItemId
+    bits: int | None
+    question: str
+    #: How long its lease lasts without a renewal. Not for a run with a worker, which renews.
+    timeout_s: float
+
+
+class CloseQuestion(NamedTuple):
+    """A run goes on: its question was answered where it works, such as at its terminal."""
+
+    run: RunId
+    item: ItemId
+    bits: int | None
+
+
 class Expire(Record):
     """A deadline may have passed: that of a run, a back-off or a schedule."""
 
@@ -188,6 +207,8 @@ class Overtake(Record):
 Command = (
     Arrive
     | Finish
+    | AskLive
+    | CloseQuestion
     | Expire
     | Cancel
     | TakeBack

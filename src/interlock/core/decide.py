@@ -13,7 +13,9 @@ from typing import Any
 from interlock.core.arrival import arrive
 from interlock.core.commands import (
     Arrive,
+    AskLive,
     Cancel,
+    CloseQuestion,
     Command,
     CommandAnswer,
     Edit,
@@ -33,6 +35,7 @@ from interlock.core.ledger import Ledger, LedgerChanges, Snapshot
 from interlock.core.model import Item, ItemId
 from interlock.core.operator_rules import cancel, edit, retry, send_message, take_back
 from interlock.core.overtaking import overtake
+from interlock.core.questions import ask_live, close_question
 from interlock.core.timing import Timing
 
 
@@ -58,6 +61,8 @@ def decide(
 #: The rules of commands that need nothing else.
 _RULES: dict[type, Callable[[Ledger, Any], Any]] = {
     Arrive: arrive,
+    AskLive: ask_live,
+    CloseQuestion: close_question,
     Cancel: cancel,
     TakeBack: take_back,
     EndExternal: end_external,

@@ -12,6 +12,7 @@ released       superseded / cancelled      pending; the third in a row is parked
 released       superseded / cancelled      (at a quota limit) waiting until it ends, off its lane
 released       superseded / cancelled      (with a question) waiting for a person, its lane kept
 released       superseded / cancelled      (by a set-up fault) pending with its lane, after a pause
+released       superseded / cancelled      (its open question timed out) waiting for a person, its lane kept
 lost           superseded / cancelled      pending again with its lane, or failed
 timed out      superseded / cancelled      pending again with its lane, or failed
 cancelled      superseded / cancelled      (cannot be)
@@ -41,9 +42,10 @@ from interlock.core.commands import (
 from interlock.core.cures import cure
 from interlock.core.errors import CycleExpired, LeaseLost, Refusal
 from interlock.core.handles import Handle
-from interlock.core.lanes import carry_messages, newest_replacement, promote, reenter
+from interlock.core.lanes import carry_messages, newest_replacement, promote, quote_question, reenter
 from interlock.core.ledger import Ledger
 from interlock.core.model import (
+    A_PERSON,
     FOLLOW_UP,
     Event,
     EventKind,
@@ -94,12 +96,12 @@ def finish(ledger: Ledger, command: Finish) -> FinishAnswer:
     """A run reports its end; refused unless it is still the item's current run."""
     item = ledger.items.get(command.item)
     if item is None or not item.is_run_of(command.run, command.bits):
-        return refuse(ledger, command, item)
+        return refuse(ledger, command.run, command.bits, command.outcome, item)
     check_seen(item, command.seen)
     status = _STATUS_OF[command.outcome]
     if item.stops_for_good and status is RunStatus.RELEASED:
         status = RunStatus.CANCELLED
-    if command.question is not None and _may_ask(ledger, item):
+    if command.question is not None and may_ask(ledger, item):
         item = _ask(ledger, item, command.question)
     why = command.quota_limit.why or None if command.quota_limit else None
     if command.fault_s is not None:
@@ -139,7 +141,7 @@ def end_external(ledger: Ledger, command: EndExternal) -> CommandAnswer:
     return CommandAnswer(item=item.id, changed=True, promoted=promoted)
 
 
-def _may_ask(ledger: Ledger, item: Item) -> bool:
+def may_ask(ledger: Ledger, item: Item) -> bool:
     """Whether an item may ask: not if it was asked to stop or a newer item replaces it."""
     return not item.stops_for_good and newest_replacement(ledger, item) is None
 
@@ -194,12 +196,12 @@ def _limit_until_us(ledger: Ledger, limit: QuotaLimit) -> int:
     return min(until_us, ledger.now_us + to_us(QUOTA_LIMIT_MAX_S))
 
 
-def refuse(ledger: Ledger, command: Finish, item: Item | None) -> FinishAnswer:
-    """Explain what happened since a late report, and count it."""
-    run, ended = command.run, ended_run(ledger, command.run, command.bits)
+def refuse(ledger: Ledger, run: RunId, bits: int | None, wanted: str, item: Item | None) -> FinishAnswer:
+    """Explain what happened since a late write, and count it."""
+    ended = ended_run(ledger, run, bits)
     mine = None if ended is None else item
     if not _was_reported(ended):
-        ledger.event(EventKind.RUN_REFUSED, mine, _why_refused(ended), run=run, wanted=command.outcome)
+        ledger.event(EventKind.RUN_REFUSED, mine, _why_refused(ended), run=run, wanted=wanted)
     return FinishAnswer(run, mine and mine.id, None, explain_loss(run, ended, mine))
 
 
@@ -286,7 +288,7 @@ def expire(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
         return ()
     if state.ready:
         return _end_unclaimed(ledger, item)
-    if item.asking:
+    if item.asking and not item.asking_live:
         return _time_out(ledger, item)
     if item.status is not ItemStatus.IN_PROGRESS:
         return reenter(ledger, item, Reason.DUE)
@@ -297,7 +299,28 @@ def expire(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
     if timeout_s is not None and state.run_started_us + to_us(timeout_s) <= ledger.now_us:
         return end_run(ledger, item, RunStatus.TIMED_OUT, Reason.RUN_TIMEOUT)
     assert not item.external, "no lease of an external run can end"
+    if item.asking_live and state.run_worker is None and not item.stops_for_good:
+        return _end_unanswered(ledger, item)
     return end_run(ledger, item, RunStatus.LOST, Reason.LEASE_EXPIRED)
+
+
+def _end_unanswered(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
+    """The open question of a live run was not answered in time: the run ends with it, as `ask` ends one."""
+    state, ticket = item.state, item.spec.ticket
+    assert state.run is not None
+    asked = Question(ledger.questions.get(item.id, ""), ticket, QUESTION_TIMEOUT_S)
+    if may_ask(ledger, item):
+        item = quote_question(ledger, item, A_PERSON, ticket)
+        ledger.event(
+            EventKind.QUESTION_TIMED_OUT,
+            item,
+            Reason.ASKED,
+            run=state.run,
+            status=ItemStatus.WAITING if item.spec.lane is None else ItemStatus.PENDING,
+            until_us=ledger.now_us + to_us(asked.timeout_s),
+        )
+    report = Finish(state.run, item.id, Outcome.RELEASE, question=asked)
+    return end_run(ledger, item, RunStatus.RELEASED, Reason.ASKED, report)
 
 
 def _time_out(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:

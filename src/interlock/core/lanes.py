@@ -6,12 +6,15 @@ from typing import Any
 
 from interlock.core.ledger import Ledger
 from interlock.core.model import (
+    NO_AGENT,
     REPLACEABLE,
     EventKind,
     Item,
     ItemId,
     Reason,
     RunId,
+    Sender,
+    SenderKind,
 )
 from interlock.core.states import ItemStatus
 from interlock.core.timing import to_us
@@ -124,9 +127,28 @@ def reenter(ledger: Ledger, item: Item, reason: Reason) -> tuple[ItemId, ...]:
 
 
 def answer(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
-    """A person's message answers the question of an item, and brings it back with both."""
-    ledger.event(EventKind.QUESTION_ANSWERED, item, Reason.ANSWERED, n=item.state.message_count)
+    """A person's message answers the question of an item, and brings it back with both.
+
+    A live run gets the message. It keeps the lease that its question gave it: the prompt may still be open.
+    """
+    ledger.event(
+        EventKind.QUESTION_ANSWERED, item, Reason.ANSWERED, run=item.state.run, n=item.state.message_count
+    )
+    if item.asking_live:
+        ledger.change(item, reason=Reason.ANSWERED)
+        return ()
     return reenter(ledger, item, Reason.ANSWERED)
+
+
+def quote_question(ledger: Ledger, item: Item, sender: Sender, ticket: int) -> Item:
+    """Put the open question of a live run before the answer of a person: whoever reads the answer later, such
+    as the next run, sees both. Most open questions are answered elsewhere, and become no message."""
+    question = ledger.questions.get(item.id)
+    if not (item.asking_live and question and sender.kind is SenderKind.PERSON):
+        return item
+    agent = item.state.run_agent or NO_AGENT
+    asker = Sender(SenderKind.AGENT, agent)
+    return ledger.add_message(item.id, question, ticket=ticket, origin=item.id, author=agent, sender=asker)
 
 
 def ask_to_stop(

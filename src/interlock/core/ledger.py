@@ -82,6 +82,8 @@ class Snapshot(Record):
     presence: Mapping[str, AgentPresence] = fresh(dict)
     #: Dedupe keys seen before, with the first item of each.
     seen_keys: Mapping[tuple[str, str], ItemId] = fresh(dict)
+    #: The questions of items whose live runs ask.
+    questions: Mapping[ItemId, str] = fresh(dict)
     #: Ended runs, to explain why a late write is refused.
     ended_runs: Mapping[RunId, RunRecord] = fresh(dict)
     modes: tuple[ModeRule, ...] = ()
@@ -165,6 +167,7 @@ class Ledger:
         self.items: dict[ItemId, Item] = dict(snapshot.items)
         self.out = LedgerChanges()
         self.unread = dict(snapshot.unread)
+        self.questions = dict(snapshot.questions)
         self._streaks = dict(snapshot.streaks)
         self._last_agents = dict(snapshot.last_agents)
         self._gates: dict[str, Gate | None] = dict(snapshot.gates)

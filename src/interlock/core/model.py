@@ -348,8 +348,13 @@ class Item(NamedTuple):
 
     @property
     def asking(self) -> bool:
-        """Waiting for a person's answer to the question of its last run."""
-        return self.parked and self.state.reason == Reason.ASKED
+        """Waiting for a person's answer to the question of its live run or of its last one."""
+        return self.state.reason == Reason.ASKED and (self.asking_live or self.parked)
+
+    @property
+    def asking_live(self) -> bool:
+        """Whether its live run asks a person and keeps its lease meanwhile: see `questions`."""
+        return self.state.reason == Reason.ASKED and self.state.status is ItemStatus.IN_PROGRESS
 
     @property
     def at_quota_limit(self) -> bool:

@@ -8,7 +8,7 @@ from interlock.core.commands import Cancel, CommandAnswer, Edit, Retry, SendMess
 from interlock.core.cures import FROM_PERSON, Cure, cure
 from interlock.core.endings import end_run
 from interlock.core.errors import EditRefused, StaleRevision
-from interlock.core.lanes import ask_to_stop, cancel_unstarted, promote, reenter
+from interlock.core.lanes import ask_to_stop, cancel_unstarted, promote, quote_question, reenter
 from interlock.core.ledger import Ledger
 from interlock.core.model import (
     A_PERSON,
@@ -221,6 +221,7 @@ def send_message(ledger: Ledger, command: SendMessage) -> CommandAnswer:
     if item.terminal:
         return _refused(item, f"Item {item.id} has already ended as {item.status} and takes no messages.")
     sender = command.sender
+    item = quote_question(ledger, item, sender, command.ticket)
     item = ledger.add_message(
         item.id,
         command.text,

@@ -15,6 +15,8 @@ BACK_OFF_SPREAD = 0.25
 RELEASES_BEFORE_BACK_OFF = 3
 #: How long a question keeps its lane, and how often its time-out is repeated in the history.
 QUESTION_TIMEOUT_S = 72 * 3600.0
+#: How long a live run without a worker keeps its lease while its question is open.
+LIVE_QUESTION_TIMEOUT_S = 3_600.0
 #: A quota limit lasts at most this long; a run that hits it again reports it again.
 QUOTA_LIMIT_MAX_S = 7 * 24 * 3600.0
 #: How long to wait at a noticed limit whose message names no time, and at least if it names one.

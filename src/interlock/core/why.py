@@ -123,10 +123,27 @@ def _when(prediction: Prediction) -> str:
 def _asking(prediction: Prediction, question: str | None) -> tuple[str, str]:
     item = prediction.item
     said = f": {question}" if question else ""
+    if item.asking_live:
+        who = f"run {item.state.run} of {item.state.run_agent}"
+        return f"waits for a person's answer ({who}){said}", _live_question(prediction)
     onward = "it is retried when a person answers"
     if item.active:
         onward += f"; without an answer it gives up its lane {_when(prediction)} and keeps asking"
     return f"waits for a person's answer{said}", onward
+
+
+def _live_question(prediction: Prediction) -> str:
+    """What becomes of a live run that asks: when it is answered, and when nobody answers."""
+    item, onward = prediction.item, "the run goes on when a person answers"
+    if prediction.at_us is None:
+        return onward
+    after = prediction.after_end[EndKind.TIME]
+    then = _after_run(item, after)
+    if after.item.asking:
+        return f"{onward}; without an answer {then} {_when(prediction)}"
+    return (
+        f"{onward}; its {_end_of_run(prediction)}, and {NEXT_LOOK if prediction.overdue else 'then'} {then}"
+    )
 
 
 # -- pending --------------------------------------------------------------------------------------
@@ -259,6 +276,10 @@ def _after_run(item: Item, fate: PredictedState) -> str:
     """What happens to the item and its lane when the run's time expires."""
     after = fate.item
     lane = item.spec.lane
+    if after.asking:
+        return (
+            f"the run ends{'' if lane is None else ', its item keeps its lane'} and the question stays open"
+        )
     if after.status is ItemStatus.PENDING:
         kept = " and keeps its lane" if lane is not None else ""
         return f"it is retried (attempt {after.state.attempt + 1} of {item.spec.max_attempts}){kept}"

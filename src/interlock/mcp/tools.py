@@ -22,7 +22,6 @@ from interlock.core.model import ANOTHER_SYSTEM, Sender, SenderKind
 from interlock.core.names import WAIT_MAX_S, LaneFields, agent_key, folded_lane
 from interlock.core.plans.model import EDIT_TYPE
 from interlock.core.row import NamedTuple
-from interlock.core.timing import QUESTION_TIMEOUT_S
 from interlock.mcp import answer_conversion, tool_types
 from interlock.plans.planfile import edit_of
 from interlock.service import wire
@@ -327,10 +326,19 @@ class Tools:
         ],
         run: _Run = None,
         timeout_s: Annotated[
-            float, Field(ge=1, description="How long the item keeps its lane while it waits for the answer.")
-        ] = QUESTION_TIMEOUT_S,
+            float | None,
+            Field(
+                ge=1,
+                description="How long the item keeps its lane while it waits for the answer; default: 72 h."
+                " With `keep_lease`: how long your run keeps its lease; default: 1 h.",
+            ),
+        ] = None,
         yield_lane: Annotated[
             bool, Field(description="Let other items on the lane go on meanwhile.")
+        ] = False,
+        keep_lease: Annotated[
+            bool,
+            Field(description="Go on with your run. Only if you can wait: `read_messages` has the answer."),
         ] = False,
     ) -> tool_types.EndAnswer:
         """Ask a person, and end your run.
@@ -339,11 +347,29 @@ class Tools:
         first: your run ends here, and no attempt is counted. When a person has answered, the item is offered
         again, and the agent that claims it gets question and answer as messages. Do not wait for the answer:
         call `claim_next` for other work, or stop.
+
+        With `keep_lease` your run does not end. If the answer reaches you in another way than as a message,
+        call `close_question`.
         """
         handle = self._handle(run)
         asked = {"run": handle, "question": question, "timeout_s": timeout_s, "yield_lane": yield_lane}
-        view = await self.call("ask", asked)
+        view = await self.call("ask", {**asked, "keep_lease": keep_lease})
+        if keep_lease and not view["refusal"]:
+            return self._going_on(
+                view, "Call read_messages from time to time: it has the answer when it is there."
+            )
         return self._end_answer(handle, view, "The question waits for a person. Your run has ended.")
+
+    async def close_question(self, run: _Run = None) -> tool_types.EndAnswer:
+        """Say that your question was answered where you work, so that nobody else answers it.
+
+        Call this if you asked with `ask`, your run went on, and the person told you the answer directly.
+        """
+        handle = self._handle(run)
+        view = await self.call("close_question", {"run": handle})
+        if view["refusal"]:
+            return self._end_answer(handle, view, "")
+        return self._going_on(view, "Go on with your work.")
 
     async def read_messages(self, run: _Run = None, seen: _Seen = 0) -> tool_types.ReadAnswer:
         """Read the messages to your item that you have not read yet, from people and other agents.
@@ -695,6 +721,18 @@ class Tools:
             "next": following,
         }
 
+    def _going_on(self, view: Mapping[str, Any], following: str) -> tool_types.EndAnswer:
+        """The answer about a run that has not ended."""
+        return {
+            "refusal": None,
+            "status": view["status"],
+            "item": view["item"]["id"],
+            "item_status": view["item"]["status"],
+            "promoted": [],
+            "follow_up": None,
+            "next": following,
+        }
+
     async def _item_number(self, item: int | None, run: str | None) -> int:
         if item is not None:
             return item
@@ -725,8 +763,8 @@ class Tools:
 
 #: The names of the tools, in the order for models.
 NAMES = (
-    *("claim_next", "renew", "read_messages", "complete", "fail", "release", "ask", "report_cost"),
-    *("add_item", "send_message", "get_item", "why", "who_has", "plan_status", "edit_plan"),
+    *("claim_next", "renew", "read_messages", "complete", "fail", "release", "ask", "close_question"),
+    *("report_cost", "add_item", "send_message", "get_item", "why", "who_has", "plan_status", "edit_plan"),
 )
 #: The read-only tools.
 READING = frozenset({"get_item", "why", "who_has", "plan_status"})

@@ -21,7 +21,6 @@ from interlock.core.model import A_PERSON, ModeRule, NewItem, Sender
 from interlock.core.names import BATCH_MAX
 from interlock.core.record import Record
 from interlock.core.row import NamedTuple
-from interlock.core.timing import QUESTION_TIMEOUT_S
 from interlock.service.demo import DemoView
 from interlock.service.item_view import ItemView
 from interlock.service.plan_view import PlanService
@@ -1032,8 +1031,16 @@ class Service(LaneService, PlanService, SeriesService, Protocol):
     def take_back(self, item: int, *, why: str, by: str = "", run: int | None = None) -> ChangeView: ...
 
     def ask(
-        self, run: str, question: str, *, timeout_s: float = QUESTION_TIMEOUT_S, yield_lane: bool = False
+        self,
+        run: str,
+        question: str,
+        *,
+        timeout_s: float | None = None,
+        yield_lane: bool = False,
+        keep_lease: bool = False,
     ) -> RunView: ...
+
+    def close_question(self, run: str) -> RunView: ...
 
     def retry(self, item: int, *, why: str = "", by: str = "", sender: Sender = A_PERSON) -> ChangeView: ...
 

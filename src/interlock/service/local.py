@@ -103,6 +103,7 @@ class LocalService(RepeatableOperations):
         self.policy_of = arrivals.policy_of
         self.claimed = claims.claimed
         self.renew = runs.renew
+        self.close_question = runs.close_question
         self.inbox = runs.inbox
         self.lineage = runs.lineage
         self.pass_fence = runs.pass_fence

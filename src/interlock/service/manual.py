@@ -206,11 +206,14 @@ ENTRIES: Mapping[str, ManualEntry] = {
     "ask": ManualEntry(
         {
             "question": "What the agent needs to know.",
-            "timeout_s": "Seconds for which the item keeps its lane while it waits.",
+            "timeout_s": "Seconds for which the item keeps its lane while it waits; default: 72 h. With"
+            " `keep_lease`: for which the run keeps its lease; default: 1 h.",
             "yield_lane": "Give up the lane while it waits.",
+            "keep_lease": "Go on with the run while it waits; it gets the answer as a message.",
         },
         {"run": "{run}", "question": "Which of the two login pages?", "timeout_s": 86_400},
     ),
+    "close_question": ManualEntry({}, {"run": "{run}"}),
     "inbox": ManualEntry(
         {"seen": "The number of the last message that was read."},
         {"run": "{run}", "seen": 1},

@@ -221,6 +221,7 @@ OPERATIONS = (
     Operation("fail", "POST", "/runs/fail", AGENT, "runs", body="reports", kept=True, gathers=True),
     Operation("release", "POST", "/runs/release", AGENT, "runs", body="reports", kept=True, gathers=True),
     Operation("ask", "POST", "/runs/ask", AGENT, kept=True),
+    Operation("close_question", "POST", "/runs/close-question", AGENT, wakes="none"),
     Operation("inbox", "POST", "/runs/inbox", AGENT, "messages", gathers=True, wakes="none"),
     Operation("sender_of", "POST", "/runs/sender", AGENT, "sender", wakes="none"),
     Operation("item_of", "POST", "/runs/item", AGENT, "item", wakes="none"),

@@ -7,7 +7,15 @@ from typing import overload
 
 from interlock.core import names
 from interlock.core.claims import MESSAGES_AT_ONCE, check_seen
-from interlock.core.commands import Command, Finish, Outcome, Question
+from interlock.core.commands import (
+    AskLive,
+    CloseQuestion,
+    Command,
+    Finish,
+    FinishAnswer,
+    Outcome,
+    Question,
+)
 from interlock.core.continuity import RUN_MAX, Lineage
 from interlock.core.endings import explain_loss
 from interlock.core.errors import InvalidInput
@@ -15,7 +23,7 @@ from interlock.core.handles import Handle, read_handle
 from interlock.core.ledger import LedgerChanges
 from interlock.core.model import ItemId
 from interlock.core.plans.model import EDIT_TYPE
-from interlock.core.timing import QUESTION_TIMEOUT_S
+from interlock.core.timing import LIVE_QUESTION_TIMEOUT_S, QUESTION_TIMEOUT_S
 from interlock.core.validation import check_batch, check_quota_limit, check_report, checked_claim
 from interlock.service import sweeper
 from interlock.service.access import RequestNotes
@@ -69,24 +77,43 @@ class RunOperations:
         return self._finish(reports, Outcome.RELEASE)
 
     def ask(
-        self, run: str, question: str, *, timeout_s: float = QUESTION_TIMEOUT_S, yield_lane: bool = False
+        self,
+        run: str,
+        question: str,
+        *,
+        timeout_s: float | None = None,
+        yield_lane: bool = False,
+        keep_lease: bool = False,
     ) -> RunView:
         """End a run with a question to a person. The person's next message brings the item back.
 
-        It keeps its lane for `timeout_s`, unless it yields the lane.
+        It keeps its lane for `timeout_s`, unless it yields the lane. With `keep_lease` the run goes on, and
+        gets the answer as a message. Without a worker, its lease then lasts for `timeout_s`, and the run ends
+        with the question if nobody answers by then.
         """
         handle = read_handle(run)
         names.check_text("question", question, QUESTION_MAX_BYTES)
         if not question.strip():
             raise InvalidInput("The question is empty.", "Ask what you need to know.")
+        if timeout_s is None:
+            timeout_s = LIVE_QUESTION_TIMEOUT_S if keep_lease else QUESTION_TIMEOUT_S
         names.check_number("time-out", timeout_s, 1, names.RUN_AFTER_MAX_S)
         names.check_flag("yield_lane", yield_lane)
+        names.check_flag("keep_lease", keep_lease)
+        if yield_lane and keep_lease:
+            raise InvalidInput(
+                "`yield_lane` and `keep_lease` cannot be combined.",
+                "Pass one of them.",
+                fields=("yield_lane", "keep_lease"),
+            )
         item = self._store.item(handle.item)
         if item is not None and item.spec.type == EDIT_TYPE:
             raise InvalidInput(
                 "An edit of a plan cannot ask a person: the tasks of the plan would wait for the answer.",
                 "Answer the edit, and let a task ask.",
             )
+        if keep_lease:
+            return self._change(run, AskLive(handle.run, handle.item, handle.bits, question, timeout_s))
         if item is not None and item.is_hold:
             raise InvalidInput(
                 "A hold cannot ask a person: its command ends with its run, before the answer comes.",
@@ -102,6 +129,24 @@ class RunOperations:
         decision = self._store.transact(load, lambda _: [command], self._notes.note(answer))
         sweeper.move_due_tasks(self._store, decision)
         return answer(decision)
+
+    def close_question(self, run: str) -> RunView:
+        """Let a run that asks a person go on: its question was answered where the run works, such as at its
+        terminal. Its lease is renewed. Without an open question this is a renewal."""
+        handle = read_handle(run)
+        return self._change(run, CloseQuestion(handle.run, handle.item, handle.bits))
+
+    def _change(self, run: str, command: AskLive | CloseQuestion) -> RunView:
+        """Carry out a command on a live run that goes on."""
+
+        def answer(decision: LedgerChanges) -> RunView:
+            done: FinishAnswer = decision.answers[0]
+            if done.refusal is not None:
+                return ended_view(run, done, decision.after)
+            return renewed_view(run, decision.after[command.item])
+
+        load = Load(items=(command.item,), runs=(command.run,))
+        return answer(self._store.transact(load, lambda _: [command], self._notes.note(answer)))
 
     def _finish(self, reports: Sequence[Report], outcome: Outcome) -> Steps[list[RunView]]:
         load, commands, answer = self._ends(reports, _read_handles(reports), outcome)

@@ -83,7 +83,7 @@ def holder_view(owner: Item | None) -> HolderView | None:
 
 def _renewed_at(owner: Item) -> datetime | None:
     state = owner.state
-    if state.lease_until_us is None or state.run_lease_s is None:
+    if state.lease_until_us is None or state.run_lease_s is None or owner.asking_live:
         return None
     return moment(state.lease_until_us - to_us(state.run_lease_s))
 

@@ -328,6 +328,13 @@ class Settings(Record):
     notify_http_hosts: str = _text(
         "Host names of receivers that may be reached over plain http, separated by commas. Default: none.",
     )
+    question_lease_s: float = _number(
+        timing.LIVE_QUESTION_TIMEOUT_S,
+        1,
+        names.RUN_AFTER_MAX_S,
+        "How long a live run without a worker keeps its lease while its question to a person is open, unless"
+        " `ask --timeout` says otherwise. The hook's questions last as long.",
+    )
     quota_scope: str = _text(
         "Who waits when a worker or the hook notices a provider's limit in an agent's output: item, agent"
         " (default), or pool for all agents of its pool, which share an account.",

@@ -247,6 +247,11 @@ def stored_message(row: Sequence[Any]) -> StoredMessage:
     )
 
 
+def questions_from_rows(rows: Iterable[Sequence[Any]]) -> dict[ItemId, str]:
+    """The open questions of items, from the events that asked them."""
+    return {ItemId(item): str(json.loads(data)["question"]) for item, data in rows if data is not None}
+
+
 def unread_message(row: Sequence[Any]) -> Unread:
     """The data of an unread message for the rules. Its numbers may be texts."""
     n, ticket, sender, agent = row

@@ -148,6 +148,7 @@ def reported_run(service: Service, *, item: int, run: int) -> EndedRunView | Non
     if ended is None or ended.reason != Reason.REPORTED:
         return None
     with contextlib.suppress(InterlockError):
-        if any(e.kind == EventKind.QUESTION_ASKED and e.run == run for e in service.show(item).events):
+        asked = (e for e in service.show(item).events if e.kind == EventKind.QUESTION_ASKED and e.run == run)
+        if any(not e.data.get("live") for e in asked):  # a live run went on after its question
             return replace(ended, reason=Reason.ASKED.value)
     return ended

@@ -154,7 +154,7 @@ def _holder(lane: LaneView, width: int = 10_000) -> Text:
     """The holder of a lane. A long name is cut, the run number never."""
     held = lane.holder
     if held is not None and held.run is not None:
-        run = f", run {held.run}"
+        run = f", run {held.run}" + (" asks a person" if held.asking else "")
         return Text(words.shorten(held.agent or "someone", width - len(run)) + run, style="bold green")
     if held is not None:
         waits = " asks a person" if held.asking else f" for {held.agent or 'anyone'}"

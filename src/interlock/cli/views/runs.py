@@ -136,6 +136,16 @@ def asked(console: Console, question: str, answer: RunView, refuse: Callable[[In
         reports(console, [answer], refuse)
         return
     console.print(Text(words.harmless(f"Item {item.id} asks: {question}"), style="yellow"))
+    if answer.status == "running":
+        until = f"until {words.at(answer.expires_at)}" if answer.expires_at and not item.worker else None
+        console.print(
+            words.facts(
+                ("keeps lease", until),
+                ("next", "the run goes on when a person answers"),
+                ("hint", f"interlock msg {item.id} TEXT"),
+            )
+        )
+        return
     kept = f"until {words.at(item.run_at)}" if item.status == "pending" and item.run_at else None
     moved = items.promoted(answer.promoted).strip()
     console.print(

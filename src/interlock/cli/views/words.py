@@ -118,7 +118,8 @@ def holder(held: HolderView) -> str:
     if held.external and not held.cancel_requested:
         until = f", until {at(held.expires_at)} at most" if held.expires_at else ", until its end is reported"
     run = f"{'external ' if held.external else ''}run"
-    return f"{held.agent or 'someone'}, {run} {held.run} of item {held.item}, since {since}{until}"
+    asks = ", asking a person" if held.asking else ""
+    return f"{held.agent or 'someone'}, {run} {held.run} of item {held.item}{asks}, since {since}{until}"
 
 
 def counts(items: Mapping[str, int]) -> list[Text]:

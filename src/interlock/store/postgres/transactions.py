@@ -58,6 +58,7 @@ from interlock.store.rows import (
     modes_from_rows,
     portions,
     presence_from_rows,
+    questions_from_rows,
     run_from_row,
     spec_row,
     state_row,
@@ -326,6 +327,7 @@ class Transactions:
             presence=self._presence(conn, load.presence) if load.presence else {},
             busy_gate=next((lane for (lane,) in busy or ()), None),
             seen_keys=seen,
+            questions=self._questions(conn, items),
             ended_runs=self._ended_runs(conn, load, items),
             modes=modes_from_rows(modes.fetchall()) if modes else (),
             plans={plan: part.whole() for plan, part in parts.plans.items()},
@@ -357,6 +359,10 @@ class Transactions:
         return (
             frozenset(row[0] for row in self._asking(conn, "held_back", items=late)) if late else frozenset()
         )
+
+    def _questions(self, conn: StatementConnection, items: Mapping[ItemId, Item]) -> dict[ItemId, str]:
+        live = [i for i, item in items.items() if item.asking_live]
+        return questions_from_rows(self._asking(conn, "load_questions", items=live)) if live else {}
 
     def _presence(self, conn: StatementConnection, agents: Sequence[str]) -> dict[str, AgentPresence]:
         params = {"agents": array(agents), "now_us": self._database.given_now()}

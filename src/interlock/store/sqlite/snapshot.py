@@ -18,6 +18,7 @@ from interlock.store.rows import (
     listed,
     modes_from_rows,
     presence_from_rows,
+    questions_from_rows,
     remembered,
     run_from_row,
     unclaimed,
@@ -77,6 +78,7 @@ def read(database: SqliteDatabase, load: Load, seen_keys: SeenKeys) -> Snapshot:
         presence=_presence(database, load.presence) if load.presence else {},
         busy_gate=_busy_gate(database, load),
         seen_keys=seen_keys,
+        questions=_questions(database, items),
         ended_runs=_ended_runs(database, load, items),
         modes=modes_from_rows(ask("modes")) if load.lanes else (),
         plans={plan: part.whole() for plan, part in parts.plans.items()},
@@ -103,6 +105,11 @@ def _unread(database: SqliteDatabase, items: Mapping[ItemId, Item]) -> dict[Item
     for item, *message in database.rows("load_unread", items=talked_to) if talked_to else ():
         unread[item] = (*unread.get(item, ()), unread_message(message))
     return unread
+
+
+def _questions(database: SqliteDatabase, items: Mapping[ItemId, Item]) -> dict[ItemId, str]:
+    live = [i.id for i in items.values() if i.asking_live]
+    return questions_from_rows(database.rows("load_questions", items=live)) if live else {}
 
 
 def _presence(database: SqliteDatabase, agents: Sequence[str]) -> dict[str, AgentPresence]:
