@@ -253,3 +253,16 @@ def test_odd_entries_of_others_are_left_alone(here: Command):
     assert json.loads(path.read_text())["hooks"]["Stop"][:3] == odd["hooks"]["Stop"]
     here.ok("hook", "uninstall")
     assert json.loads(path.read_text()) == odd
+
+
+def test_a_prompt_of_the_agents_program_is_shown_and_answered_elsewhere(il: Command):
+    il.ok("add", "Fix the login")
+    run = il.claim()["run"]
+    tool = {"tool_name": "Bash", "tool_input": {"command": "npm install"}}
+    prompted = call(il, run, "PermissionRequest", **tool)
+    assert (prompted.code, prompted.out, prompted.err) == (0, "", "")
+    assert "1 asks: May the agent use Bash? npm install" in il("ls", "--asking").out
+    il.ok("msg", 1, "Use pnpm")
+    told = call(il, run, "PostToolUse", **tool).json["hookSpecificOutput"]["additionalContext"]
+    assert "from alice: Use pnpm" in told
+    assert il.ok("ls", "--asking") == {"items": []}

@@ -148,7 +148,7 @@ CREATE INDEX items_replaceable ON items (lane)
 CREATE INDEX items_namesakes ON items (agent_key, lane, position, ticket, id) WHERE status = 'deferred';
 CREATE INDEX items_retries ON items (agent_key, lane, position, ticket, id)
     WHERE status = 'waiting' AND first_claimed_us IS NOT NULL AND due_us IS NOT NULL;
-CREATE INDEX items_asking ON items (id) WHERE reason = 'asked';
+CREATE INDEX items_asking ON items (id) WHERE status IN ('waiting', 'pending') AND reason = 'asked';
 CREATE INDEX items_stopped ON items (lane) WHERE status = 'waiting' AND reason = 'loop';
 CREATE INDEX items_observed ON items (observed_lane)
     WHERE status IN ('pending', 'in_progress') AND observed_lane IS NOT NULL;
@@ -891,3 +891,4 @@ CREATE TABLE calendars (
     name      TEXT PRIMARY KEY CHECK (name = 'store'),
     time_zone TEXT NOT NULL
 ) STRICT;
+CREATE INDEX items_asking_live ON items (id) WHERE status = 'in_progress' AND reason = 'asked';

@@ -34,8 +34,9 @@ _DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the difference a
 def answer(ctx: typer.Context) -> int:
     """Answer the hook event on standard input, for the run in INTERLOCK_RUN.
 
-    It renews the lease, passes new messages to the agent, denies a push once the lease is lost, and asks
-    the agent to end its run before it stops. Without INTERLOCK_RUN it does nothing.
+    It renews the lease, passes new messages to the agent, asks a person what a prompt asks, denies a push
+    once the lease is lost, and asks the agent to end its run before it stops. Without INTERLOCK_RUN it does
+    nothing.
     """
     run = os.environ.get("INTERLOCK_RUN", "").strip()
     if ctx.invoked_subcommand is None and run:
@@ -65,6 +66,7 @@ def _answer(call: Invocation, run: str) -> None:
         environ=os.environ,
         limits=lambda: _limits(chosen),
         prices=chosen.prices or (),
+        question_s=chosen.question_lease_s,
     )
     if reply := asked.answer(event):
         sys.stdout.write(json.dumps(reply) + "\n")

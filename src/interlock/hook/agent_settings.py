@@ -22,7 +22,10 @@ from interlock.core.record import Record
 
 PLACE = Path(".claude") / "settings.json"
 SIZE_MAX_BYTES = 1 << 20
-EVENTS = ("SessionStart", "PreToolUse", "PostToolUse", "Stop", "StopFailure", "SessionEnd")
+EVENTS = (
+    *("SessionStart", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolUse"),
+    *("PostToolUseFailure", "Notification", "Stop", "StopFailure", "SessionEnd"),
+)
 #: Outside of a run the shell exits without starting Python.
 COMMAND = 'test -z "$INTERLOCK_RUN" || interlock hook'
 TIMEOUT_S = 30

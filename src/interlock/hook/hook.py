@@ -1,8 +1,9 @@
 """`interlock hook`: answers an agent's program at each event of a session.
 
-The agent's program calls the hook at the start of a session, around every use of a tool, and when the agent
-wants to stop. Each call is a separate process; its memory is a small file. The hook renews the lease every
-few seconds, for leases of any length, and reports news: messages, a request to stop, the loss of the lease.
+The agent's program calls the hook at the start of a session, around every use of a tool, when it shows a
+prompt, and when the agent wants to stop. Each call is a separate process; its memory is a small file. The
+hook renews the lease every few seconds, for leases of any length, and reports news: messages, a request to
+stop, the loss of the lease. It lets the run ask a person what a prompt asks.
 
 Not promised: that a paused or stubborn agent stops acting. Once the lease is lost the hook denies a push, and
 the git server refuses one through `interlock push`. An unreachable store never stops an agent, unless the
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.core.errors import GitFailed, InterlockError
 from interlock.core.record import MutableRecord, Record, fresh
+from interlock.core.timing import LIVE_QUESTION_TIMEOUT_S
 from interlock.hook.memory import Memory
 
 if TYPE_CHECKING:
@@ -40,11 +42,22 @@ LOOK_SHARE = 1 / 10
 #: The program truncates longer texts; the rest is delivered by the next call.
 TOLD_MAX_CHARS, MESSAGE_MAX_CHARS = 8_000, 4_000
 GIT_TIMEOUT_S = 10.0
+#: The tools with which an agent asks the person at the terminal.
+QUESTION_TOOLS = frozenset({"AskUserQuestion", "ask_user"})
+#: How much of the agent's last message is kept, to be shown if it waits for input.
+SAID_MAX_CHARS = 2_000
 #: How much of the end of a transcript is searched for a provider's limit.
 TAIL_BYTES = 64 << 10
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 Reply = dict[str, Any]
+#: Gemini's names of events. Codex has those of Claude Code.
+_GEMINI = {
+    "BeforeAgent": "UserPromptSubmit",
+    "BeforeTool": "PreToolUse",
+    "AfterTool": "PostToolUse",
+    "AfterAgent": "Stop",
+}
 
 
 class HookEvent(Record):
@@ -61,6 +74,17 @@ class HookEvent(Record):
     #: Why the agent's turn failed, and its last message.
     error: str = ""
     last_message: str = ""
+    #: Of a notification: its kind, its text and what it is about.
+    kind: str = ""
+    message: str = ""
+    details: Mapping[str, Any] = MappingProxyType({})
+    #: The subagent in which it happened; empty for the main one.
+    agent: str = ""
+
+    @property
+    def step(self) -> str:
+        """What happened, by Claude Code's name for it."""
+        return _GEMINI.get(self.name, self.name)
 
 
 def read_event(text: str) -> HookEvent:
@@ -74,7 +98,8 @@ def read_event(text: str) -> HookEvent:
         raise InterlockError(
             "Standard input is not a hook event.", "Let the agent call it: interlock hook install."
         )
-    given = document.get("tool_input")
+    given, details = document.get("tool_input"), document.get("details")
+    said = document.get("last_assistant_message") or document.get("prompt_response")
     return HookEvent(
         name=document["hook_event_name"],
         directory=Path(str(document.get("cwd") or ".")),
@@ -83,7 +108,11 @@ def read_event(text: str) -> HookEvent:
         asked_before=document.get("stop_hook_active") is True,
         transcript=str(document.get("transcript_path") or ""),
         error=str(document.get("error") or ""),
-        last_message=str(document.get("last_assistant_message") or ""),
+        last_message=str(said or ""),
+        kind=str(document.get("notification_type") or ""),
+        message=str(document.get("message") or ""),
+        details=details if isinstance(details, dict) else {},
+        agent=str(document.get("agent_id") or ""),
     )
 
 
@@ -109,9 +138,12 @@ class Hook:
         now_s: Callable[[], float] = time.time,
         limits: Callable[[], LimitRules] | None = None,
         prices: Sequence[str] = (),
+        question_s: float = LIVE_QUESTION_TIMEOUT_S,
     ) -> None:
-        """`limits` reads the settings for a provider's limits; `prices` are those of models."""
+        """`limits` reads the settings for a provider's limits; `prices` are those of models. A run without a
+        worker keeps its lease for `question_s` while a prompt is open."""
         self._limits, self._prices, self._transcript = limits, prices, ""
+        self._question_s = question_s
         self._handle, self._lanes, self._environ, self._now_s = handle, lanes, environ, now_s
         self._memory = Memory(home, sha256(handle.encode()).hexdigest()[:24])
         #: The read mark in the store: the last message that the agent has read.
@@ -121,18 +153,25 @@ class Hook:
     def answer(self, event: HookEvent) -> Reply:
         """The answer to print for the program, before calling `written`; empty if there is no news."""
         self._transcript = event.transcript
-        match event.name:
+        answered = self._is_answered(event)
+        match event.step:
             case "SessionStart":
-                reply = self._start(event)
+                reply = self._start(event, answered=answered)
             case "PreToolUse":
-                reply = self._before_tool(event)
-            case "PostToolUse":
-                reply = _context(event, self._lines(self._read_news(urgent=False)))
+                reply = self._before_tool(event, answered=answered)
+            case "PostToolUse" | "PostToolUseFailure" | "UserPromptSubmit":
+                urgent = event.step == "UserPromptSubmit"
+                reply = _context(event, self._lines(self._read_news(urgent=urgent, answered=answered)))
+            case "PermissionRequest" | "Notification":
+                self._ask(event)
+                reply = {}
             case "Stop" | "StopFailure" if (limited := self._limit(event)) is not None:
                 reply = limited
             case "Stop":
-                reply = self._stop(event)
+                reply = self._stop(event, answered=answered)
             case "SessionEnd":
+                if answered:
+                    self._read_news(urgent=True, answered=True)
                 self._memory.forget()  # all but what the run has used: another session may follow
                 return {}
             case _:
@@ -152,28 +191,74 @@ class Hook:
             with contextlib.suppress(InterlockError), contextlib.closing(self._lanes()) as service:
                 self._renew(service)
 
-    def _start(self, event: HookEvent) -> Reply:
+    def _start(self, event: HookEvent, *, answered: bool) -> Reply:
         self._memory.prune(self._now_s())
         self._memory.work = _local_work(event.directory).mark
-        news = self._read_news(urgent=True)
+        news = self._read_news(urgent=True, answered=answered)
         item = news.view.item if news.view is not None else None
         return _context(event, [*_introduction(item, self._environ), *self._lines(news)])
 
-    def _before_tool(self, event: HookEvent) -> Reply:
+    def _before_tool(self, event: HookEvent, *, answered: bool) -> Reply:
         what = _published_by(event)
-        news = self._read_news(urgent=bool(what))
-        lines = self._lines(news)
+        news = self._read_news(urgent=bool(what), answered=answered)
+        # Gemini takes no text before a tool is used: its agent is told afterwards.
+        lines = [] if event.name in _GEMINI else self._lines(news)
         if what and self._memory.lost:
-            return _denial(f"{what} is refused: {self._memory.lost} Stop working on this item.")
+            return _denial(event, f"{what} is refused: {self._memory.lost} Stop working on this item.")
         if what and news.trouble and 0 < self._memory.expires_at_s <= self._now_s():
             return _denial(
+                event,
                 f"{what} is refused: the lease has expired and cannot be renewed."
-                f" {news.trouble} Wait until it can, then try again."
+                f" {news.trouble} Wait until it can, then try again.",
             )
+        if event.tool in QUESTION_TOOLS:
+            self._ask(event)
         return _context(event, lines)
 
-    def _stop(self, event: HookEvent) -> Reply:
-        news = self._read_news(urgent=True)
+    def _is_answered(self, event: HookEvent) -> bool:
+        """Whether an event shows that the open question was answered at the terminal: its agent has gone on.
+
+        Other tools that run at the same time, and other agents, go on while a prompt is open.
+        """
+        if not self._memory.question:
+            return False
+        agent, tool = (*self._memory.asker, "", "")[:2]
+        match event.step:
+            case "PreToolUse":
+                return event.agent == agent or not tool
+            case "PostToolUse" | "PostToolUseFailure":
+                return (event.agent, event.tool) == (agent, tool) or not tool
+            case step:
+                return step in ("SessionStart", "UserPromptSubmit", "Stop", "StopFailure", "SessionEnd")
+
+    def _ask(self, event: HookEvent) -> None:
+        """Let the run ask a person what the prompt asks. A store that cannot be asked stops no prompt."""
+        from interlock.hook.prompts import question_of  # noqa: PLC0415  (few events ask)
+
+        memory = self._memory
+        question = question_of(event, memory.said)
+        if not question or memory.lost or question == memory.question:
+            return
+        if memory.question and event.step == "Notification":
+            return  # about the prompt that has been asked about already, in more words
+        try:
+            with contextlib.closing(self._lanes()) as service:
+                ask = getattr(service, "ask", None)  # lanes in git have no questions
+                if ask is None:
+                    return
+                view: RunView = ask(self._handle, question, timeout_s=self._question_s, keep_lease=True)
+        except InterlockError:
+            return
+        if view.refusal is not None:
+            memory.lost = view.refusal.message
+            return
+        memory.question, memory.asker = question, [event.agent, event.tool]
+        if view.expires_at is not None:
+            memory.expires_at_s = view.expires_at.timestamp()
+
+    def _stop(self, event: HookEvent, *, answered: bool) -> Reply:
+        self._memory.said = event.last_message[-SAID_MAX_CHARS:]
+        news = self._read_news(urgent=True, answered=answered)
         if self._memory.lost or (news.view and news.view.cancel_requested):
             return {}  # it should stop as soon as possible
         wanted = []
@@ -269,16 +354,20 @@ class Hook:
 
         return service.renew([Report(run=self._handle, seen=self._memory.seen)])[0]
 
-    def _read_news(self, *, urgent: bool) -> _News:
-        """Renew and read new messages, unless that was just done or the lease was lost."""
+    def _read_news(self, *, urgent: bool, answered: bool = False) -> _News:
+        """Renew and read new messages, unless that was just done or the lease was lost. A question that was
+        answered at the terminal is closed."""
         memory = self._memory
         news = _News()
-        if memory.lost or (not urgent and self._now_s() < memory.look_again_s):
+        if memory.lost or (not (urgent or answered) and self._now_s() < memory.look_again_s):
             return news
         sent_s = self._now_s()
         try:
             with contextlib.closing(self._lanes()) as service:
-                news.view = self._renew(service)
+                close = getattr(service, "close_question", None) if answered else None
+                news.view = self._renew(service) if close is None else close(self._handle)
+                if answered:
+                    memory.question, memory.asker = "", []
                 if news.view.refusal is None and news.view.unread:
                     news.messages = service.inbox(self._handle, seen=memory.seen)
                 self._report_cost(service)
@@ -393,7 +482,9 @@ def _published_by(event: HookEvent) -> str:
     return publishes(event.tool, event.given)
 
 
-def _denial(reason: str) -> Reply:
+def _denial(event: HookEvent, reason: str) -> Reply:
+    if event.name in _GEMINI:
+        return {"decision": "deny", "reason": reason}
     decision = {"permissionDecision": "deny", "permissionDecisionReason": reason}
     return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **decision}}
 

@@ -44,6 +44,12 @@ class Memory:
         self.lost = ""
         #: What the agent was told.
         self.told: list[str] = []
+        #: The open question that the hook has asked for the agent; empty if there is none.
+        self.question = ""
+        #: The agent and the tool whose call asks.
+        self.asker: list[str] = []
+        #: The end of the agent's last message.
+        self.said = ""
         #: A mark of the working tree when the session began.
         self.work = ""
         #: What the run has used, as far as its transcripts were read.
