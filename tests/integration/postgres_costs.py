@@ -147,7 +147,7 @@ class WatchedDatabase(Database):
         costs.names.update({self.sql[file.stem]: file.stem for file in folder.glob("*.sql")})
         of_github = [
             f"{part}/{file.stem}"
-            for part in ("github", "links", "metrics", "outbox")
+            for part in ("budgets", "costs", "github", "links", "metrics", "outbox")
             for file in folder.glob(f"{part}/*.sql")
         ]
         costs.names.update({self.sql[name]: name for name in of_github})
