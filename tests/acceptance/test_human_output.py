@@ -270,7 +270,7 @@ def test_help_names_every_command_and_completion_offers_them(il: Command):
     script = il("completion", "bash").out
     assert "_INTERLOCK_COMPLETE" in script
     asked = {"_INTERLOCK_COMPLETE": "complete_bash", "COMP_WORDS": "interlock re", "COMP_CWORD": "1"}
-    assert set(il(env=asked).out.split()) == {"recap", "renew", "release", "retry", "resume"}
+    assert set(il(env=asked).out.split()) == {"recap", "renew", "release", "restore", "retry", "resume"}
     asked |= {"COMP_WORDS": "interlock add --policy co", "COMP_CWORD": "3"}
     assert il(env=asked).out.split() == ["coalesce"]
     assert il("--version").out.startswith("interlock ")

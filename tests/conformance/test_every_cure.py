@@ -362,6 +362,15 @@ def _agent_in_use(scene: Scene) -> tuple[int, tuple[Cure, ...]]:
     return item, refusal(lambda: scene.service.remove_agent("coder"))
 
 
+@offered("service.run_logs", "run_log", "items", "lists all items")
+def a_run_without_a_log(scene: Scene) -> Offer:
+    items = {scene.put(), situations.cancelled(scene)}
+    return Offer(
+        cures=refusal(lambda: scene.service.run_log(10**9)),
+        answered=lambda found: {each.id for each in found} == items,
+    )
+
+
 @offered("service.agents", "remove_agent", "items", "lists its items")
 def items_of_an_agent_in_use(scene: Scene) -> Offer:
     item, cures = _agent_in_use(scene)

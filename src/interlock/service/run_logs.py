@@ -54,7 +54,7 @@ class RunLogs:
         names.check_whole("offset", offset, 0, PLACE_MAX)
         log = self._store.run_logs.log(run)
         if log is None:
-            told = cure("recent_runs", "lists runs")
+            told = cure("items", "lists all items", wanted={"all": True})
             raise NotFound(f"The store has no log of run {run}.", cures=(told,))
         item = self._store.item(ItemId(log.item))
         pieces = self._store.run_logs.pieces(run) if offset < log.size else []
