@@ -34,7 +34,6 @@ GROWS = {
     "ahead_in_queue": "counts up to AHEAD_MAX items before another",
     "agent": "counts up to a thousand ready items of the agent",
     "agents": "counts up to a thousand ready and a thousand deferred items of each agent",
-    "budgets/live": "reads what runs, for a budget that is used up",
     "budgets/states": "adds up what runs, where a project has a budget",
     "event_counts": "reads up to EVENTS_MAX events of its window",
     "event_spans": "reads up to EVENTS_MAX events of its window",
