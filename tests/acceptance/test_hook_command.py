@@ -157,7 +157,9 @@ def test_install_adds_what_is_missing_and_keeps_the_rest(here: Command):
     found = json.loads(path.read_text())
     assert list(found) == list(OTHERS)
     assert found["permissions"] == OTHERS["permissions"]
-    assert found["hooks"]["Notification"] == OTHERS["hooks"]["Notification"]
+    said, ours = found["hooks"]["Notification"]
+    assert [said] == OTHERS["hooks"]["Notification"]
+    assert ours == found["hooks"]["Stop"][-1]
     assert found["hooks"]["PreToolUse"][0] == OTHERS["hooks"]["PreToolUse"][0]
     assert {"SessionStart", "PreToolUse", "PostToolUse", "Stop", "SessionEnd"} <= set(found["hooks"])
     assert path.stat().st_mode & 0o777 == 0o640
