@@ -146,6 +146,16 @@ def test_ctrl_c_drains_and_a_second_one_gives_items_back(site: FleetSite) -> Non
     assert out.endswith("The fleet is down.\n")
 
 
+def test_a_worker_that_stops_does_not_take_again_what_it_gives_back(site: FleetSite) -> None:
+    """Taken out: the wait for the last claim of a free slot. That claim gets the item at once."""
+    site.write('[workers.coder]\ncommand = ["sleep", "300"]\nmax = 2\n')
+    site.il.ok("add", "long work")
+    site.up()
+    site.until_state("working")
+    site.down()
+    assert (site.item(1)["status"], site.runs(1)) == ("pending", ["released"])
+
+
 def test_down_waits_for_runs_if_asked(site: FleetSite) -> None:
     site.write('[workers.coder]\ncommand = ["sh", "-c", "while [ ! -e go ]; do sleep 0.1; done"]\n')
     site.il.ok("add", "long work")

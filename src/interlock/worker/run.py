@@ -425,6 +425,8 @@ class WorkerRun:
             else:
                 self._tell("lost", f"has lost its lease: {lost.message if lost else 'it expired'}")
             return True
+        if end.outcome is Outcome.RELEASE:
+            self._worker.wait_for_last_claim()
         reporter = self._worker.reporter
         reporter.keep(end)
         self._worker.heartbeat.finish(self.live)

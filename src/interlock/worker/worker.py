@@ -188,6 +188,8 @@ class Worker:
         self._asked_to_end = 0
         self._failed: Exception | None = None
         self._troubles: set[str] = set()
+        #: Whether a claim waits for the store's answer.
+        self._claiming = False
         #: Since when the store has not answered the last claim of a draining worker.
         self._silent_since_s: float | None = None
         self._pause = FaultPause()
@@ -330,6 +332,13 @@ class Worker:
     def _lane_error(self) -> InterlockError | None:
         with self._changed:
             return next((pause.error for pause in self._lane_pauses.values()), None)
+
+    def wait_for_last_claim(self) -> None:
+        """If the worker drains, wait until its last claim has ended: that would take an item which is given
+        back now, and no command would start."""
+        with self._changed:
+            while self.draining and self._claiming:
+                self._changed.wait()
 
     def tell_end(self, end: RunEnd, answer: Answer, lane: str | None) -> None:
         """Print the store's answer to an end."""
@@ -479,16 +488,21 @@ class Worker:
             with self._changed:
                 self._changed.notify_all()
 
-        threading.Thread(target=work, name="interlock-claim", daemon=True).start()
         since_s: float | None = None
         with self._changed:
-            while not claimed.done():
-                since_s = (since_s or time.monotonic()) if self.draining else None
-                left_s = None if since_s is None else since_s + LEAVE_AFTER_S - time.monotonic()
-                if left_s is not None and left_s <= 0:
-                    self._silent_since_s = since_s
-                    return []
-                self._changed.wait(left_s)
+            self._claiming = True
+            threading.Thread(target=work, name="interlock-claim", daemon=True).start()
+            try:
+                while not claimed.done():
+                    since_s = (since_s or time.monotonic()) if self.draining else None
+                    left_s = None if since_s is None else since_s + LEAVE_AFTER_S - time.monotonic()
+                    if left_s is not None and left_s <= 0:
+                        self._silent_since_s = since_s
+                        return []
+                    self._changed.wait(left_s)
+            finally:
+                self._claiming = False
+                self._changed.notify_all()
         return claimed.result()
 
     def _start_runs(self, leases: list[LeaseView], sent_s: float) -> None:
