@@ -17,6 +17,8 @@ from tests.patience import PATIENCE_S
 class Up:
     """`interlock up` as a process, on a port that stays the same."""
 
+    #: What starts it.
+    program: tuple[str, ...] = PROGRAM
     #: Where its log goes; None: a file `log`.
     stderr: int | None = None
 
@@ -35,7 +37,7 @@ class Up:
     def start(self) -> None:
         self.log = (self.directory / "log").open("ab")
         self.process = subprocess.Popen(
-            [*PROGRAM, "up", "--port", self.port, *self._args],
+            [*self.program, "up", "--port", self.port, *self._args],
             cwd=self.directory,
             env=self._environ,
             stdout=subprocess.PIPE,
