@@ -101,11 +101,11 @@ def test_live_runs_of_the_backup_are_lost_and_their_handles_are_void(
     service = open_service(source)
     service.add([NewItem(title="one", lane="x:1"), NewItem(title="two", lane="x:1")])
     (lease,) = service.next("ada", lease_s=3600)
-    back_up(source, file)
+    assert back_up(source, file).live_runs == 1
     service.done([Report(run=lease.run)])
     (later,) = service.next("ada", lease_s=3600)
     restored = restore(target, file)
-    assert restored.lost_runs == 1
+    assert (restored.rows["runs"], restored.live_runs, restored.lost_runs) == (0, 1, 1)
     after = open_service(target)
     assert query(target, "SELECT status FROM runs") == [("lost",)]
     assert [view.refusal is None for view in after.done([Report(run=lease.run)])] == [False]
@@ -129,7 +129,8 @@ def test_an_external_run_goes_on_after_a_restore(make_url: MakeUrl, tmp_path: Pa
     (lease,) = service.next("ada", external=True)
     service.close()
     back_up(source, file)
-    assert restore(target, file).lost_runs == 0
+    restored = restore(target, file)
+    assert (restored.live_runs, restored.lost_runs) == (1, 0)
     after = open_service(target)
     assert after.done([Report(run=lease.run)])[0].refusal is None
     after.close()

@@ -12,9 +12,7 @@ from interlock.cli.invocation import invocation_of
 from interlock.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from interlock.service.backups import Restored
+    from interlock.service.backups import BackedUp, Restored
 
 
 def backup(
@@ -41,8 +39,9 @@ def backup(
         "store": done.store,
         "made_at": _at(done.at_us),
         "rows": done.rows,
+        "live_runs": done.live_runs,
     }
-    return call.out.answer(answer, f"Backed up {_counted(done.rows)}, as of {_at(done.at_us)}.")
+    return call.out.answer(answer, f"Backed up {_counted(done)}, as of {_at(done.at_us)}.")
 
 
 def restore(
@@ -73,6 +72,7 @@ def restore(
         "backup_of": done.made_of,
         "made_at": _at(done.at_us),
         "rows": done.rows,
+        "live_runs": done.live_runs,
         "last_run": done.last_run,
         "lost_runs": done.lost_runs,
     }
@@ -81,7 +81,7 @@ def restore(
 
 def _summary(done: Restored) -> str:
     lines = [
-        f"Restored {_counted(done.rows)} to {done.store}, as of {_at(done.at_us)}.",
+        f"Restored {_counted(done)} to {done.store}, as of {_at(done.at_us)}.",
         f"Run numbers continue after {done.last_run}: no fence is given out twice.",
     ]
     if done.lost_runs:
@@ -96,8 +96,11 @@ def _summary(done: Restored) -> str:
     return "\n".join(lines)
 
 
-def _counted(rows: Mapping[str, int]) -> str:
-    return ", ".join(f"{table} {rows[table]:,}" for table in ("items", "runs", "events"))
+def _counted(done: BackedUp | Restored) -> str:
+    """What was copied. Live runs are counted too, though the table of runs has only ended ones."""
+    rows, live = done.rows, done.live_runs
+    runs = f"{rows['runs'] + live:,}" + (f" ({live:,} live)" if live else "")
+    return f"items {rows['items']:,}, runs {runs}, events {rows['events']:,}"
 
 
 def _at(at_us: int) -> str:

@@ -36,7 +36,7 @@ def back_up(settings: Settings, file: Path, *, force: bool, tell: Callable[[str,
         source = end_of(store, store_location(settings))
 
         def fill(writer: BackupWriter) -> BackedUp:
-            manifest = store_backup.back_up(source, writer.end, tell)
+            manifest, live = store_backup.back_up(source, writer.end, tell)
             draft = writer.complete(manifest)
             return BackedUp(
                 file=str(file),
@@ -45,6 +45,7 @@ def back_up(settings: Settings, file: Path, *, force: bool, tell: Callable[[str,
                 store=manifest.place,
                 at_us=manifest.at_us,
                 rows=manifest.rows,
+                live_runs=live,
             )
 
         return write_backup(file, fill, force=force)

@@ -69,6 +69,8 @@ class BackedUp(Record):
     store: str
     at_us: int
     rows: dict[str, int]
+    #: The number of live runs. `rows` has the ended ones.
+    live_runs: int
 
 
 class Restored(Record):
@@ -79,9 +81,11 @@ class Restored(Record):
     made_of: str
     at_us: int
     rows: dict[str, int]
+    #: The number of runs that were live in the backup, external ones included. `rows` has the ended ones.
+    live_runs: int
     #: The run number after which the store goes on.
     last_run: int
-    #: The number of runs that were live in the backup.
+    #: The number of these that are lost. External runs go on.
     lost_runs: int
     #: Whether the store that the backup was made of may still be in use.
     in_use: bool
@@ -97,6 +101,9 @@ class BackupSource(CopyEnd, Protocol):
 
     #: Delete every row, derived data included. The store keeps its name, its clock and its numbers.
     def clear(self) -> None: ...
+
+    #: The number of live runs.
+    def count_live(self) -> int: ...
 
     #: End the leases of live runs, and let nobody have their handles. Gives how many there were.
     def revoke_runs(self, bits: int) -> int: ...
@@ -119,8 +126,11 @@ class BackupWriter(Protocol):
         """Add the manifest and the checksum, and bring the file to disk."""
 
 
-def back_up(source: BackupSource, into: Callable[[], CopyEnd], tell: Tell) -> Manifest:
-    """Copy the rows of one snapshot. `into` makes an empty file, once for each try."""
+def back_up(source: BackupSource, into: Callable[[], CopyEnd], tell: Tell) -> tuple[Manifest, int]:
+    """Copy the rows of one snapshot, and count its live runs.
+
+    `into` makes an empty file, once for each try.
+    """
     applied, known = source.database.applied(), known_version(source.database.backend)
     if len(applied) > known:
         raise SchemaMismatch(
@@ -128,18 +138,18 @@ def back_up(source: BackupSource, into: Callable[[], CopyEnd], tell: Tell) -> Ma
             "Let the newer Interlock make the backup.",
         )
 
-    def work() -> Manifest:
+    def work() -> tuple[Manifest, int]:
         target = into()
         return target.database.exclusively(lambda: _kept(source, target, tell))
 
     return source.snapshot(work)
 
 
-def _kept(source: BackupSource, target: CopyEnd, tell: Tell) -> Manifest:
+def _kept(source: BackupSource, target: CopyEnd, tell: Tell) -> tuple[Manifest, int]:
     apply_missing(target.database)
     lineage, at_us = source.lineage(), source.now_us()
     rows = transfer(source, target, tell)
-    return Manifest(
+    manifest = Manifest(
         id=os.urandom(8).hex(),
         place=source.place,
         backend=source.database.backend,
@@ -149,6 +159,7 @@ def _kept(source: BackupSource, target: CopyEnd, tell: Tell) -> Manifest:
         store=lineage.store,
         ancestors={name: str(state) for name, state in lineage.ancestors.items()},
     )
+    return manifest, source.count_live()
 
 
 def restore(
@@ -176,6 +187,7 @@ def restore(
         else:
             require_empty(target, "Name an empty store with --url, or replace this one with --replace.")
         rows = transfer(backup, target, tell)
+        live = target.count_live()
         own = target.lineage()
         ancestors = _ancestors(manifest, own, same_place=manifest.place == target.place)
         origin = CopySeal(manifest.id, f"a backup of {manifest.place}", manifest.at_us)
@@ -187,6 +199,7 @@ def restore(
             made_of=manifest.place,
             at_us=manifest.at_us,
             rows=rows,
+            live_runs=live,
             last_run=last_run,
             lost_runs=lost,
             in_use=ancestors.get(manifest.store) is Ancestor.COPIED,

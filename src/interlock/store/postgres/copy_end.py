@@ -115,6 +115,10 @@ class PostgresEnd:
     def clear(self) -> None:
         self.database.run(self.database.sql.text("copying/clear"))
 
+    def count_live(self) -> int:
+        count: int = self.database.rows("copying/count_live")[0][0]
+        return count
+
     def revoke_runs(self, bits: int) -> int:
         now_us = self.now_us()
         return len(self.database.rows("copying/revoke_runs", now_us=now_us, bits=bits))

@@ -103,6 +103,10 @@ class SqliteEnd:
             if table not in _ABOUT_ITSELF:
                 self.database.run(self.database.sql["copying/clear_table"].replace("{table}", table))
 
+    def count_live(self) -> int:
+        count: int = self.database.rows("copying/count_live")[0][0]
+        return count
+
     def revoke_runs(self, bits: int) -> int:
         now_us = self.database.now_us()
         return len(self.database.rows("copying/revoke_runs", now_us=now_us, bits=bits))
