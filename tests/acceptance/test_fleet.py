@@ -56,9 +56,13 @@ def test_one_file_is_a_fleet_until_down(site: FleetSite) -> None:
         environment.MORE = "less"
         """
     )
+    never = site.il("fleet", "logs")
+    assert (never.code, never.out) == (0, "")
+    assert never.err.endswith("has not been started yet. interlock fleet up starts it.\n")
     up = site.il("fleet", "up", "--detach")
     assert up.code == 0, up
     assert "interlock fleet down stops it" in up.out
+    assert "RUNNING" in site.il("fleet", "status").out
     site.il.ok("add", "code it")
     site.il.ok("add", "test it", "--type", "test", "--agent", "checker", "--label", "gpu")
     site.until_item(1, "completed")
@@ -226,9 +230,9 @@ def test_a_file_that_came_with_a_clone_needs_trust(site: FleetSite) -> None:
     assert '  workers.coder.command = ["sh", "-c", "exit 0"]' in trusted.out
     site.up()
     site.down()
-    site.file.write_text(f"{ONE}max = 2\n")
+    site.file.write_text(f'{ONE}environment = {{ASKS = "yes"}}\n')
     assert site.il("fleet", "up").code == 1, "the file has changed"
-    site.il("trust")
+    assert '  workers.coder.environment.ASKS = "yes"' in site.il("trust").out
     assert site.il("trust", "--withdraw").out == f"{site.file} is no longer trusted.\n"
     assert site.il("fleet", "up").code == 1
     assert site.il("fleet", "up", "--file", "fleet.toml", "--detach").code == 0, "the user has named it"

@@ -175,6 +175,7 @@ def test_two_supervisors_after_a_kill_9(site: FleetSite) -> None:
     racers = [site.il.start("fleet", "up", "--detach") for _ in range(4)]
     ends = [(racer.communicate(timeout=PATIENCE_S), racer.returncode) for racer in racers]
     assert sorted(code for _, code in ends).count(0) == 1, ends
+    assert all(b"is already running" in said[1] for said, code in ends if code), ends
     assert site.until_state("working")["pid"] == before["pid"]
     assert len(site.processes()) == 1
     (site.directory / "go").touch()

@@ -115,6 +115,9 @@ def logs(
     if worker is not None and worker not in names:
         error = unknown("worker", worker, names)
         raise NotFound(f"{path} has started no worker {worker}.", error.hint or "interlock fleet status")
+    if not names:
+        tell(f"The fleet of {path} has not been started yet. interlock fleet up starts it.")
+        return Exit.OK
     journals = {
         name: Journal(directory.log(name), directory.former_log(name))
         for name in ([worker] if worker is not None else names)
@@ -305,6 +308,7 @@ def _environ(call: Invocation) -> dict[str, str]:
 def _detach(call: Invocation, path: Path, directory: FleetDirectory) -> int:
     """Start the same in the background, and wait until it has started its workers."""
     from interlock.fleet.directory import SUPERVISOR
+    from interlock.fleet.fleet_supervisor import already_running
 
     log = directory.log(SUPERVISOR)
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -323,6 +327,8 @@ def _detach(call: Invocation, path: Path, directory: FleetDirectory) -> int:
     ready = _wait(
         lambda: process.poll() is not None or directory.read(SUPERVISOR).pid == process.pid, _READY_S
     )
+    if process.poll() == Exit.HELD:  # another one was faster; the log is its own
+        raise already_running(directory)
     if not ready or process.poll() is not None:
         said = log.read_text(errors="replace").strip().splitlines()
         raise InterlockError(

@@ -92,7 +92,10 @@ def _fleet(root: Path, *, withdraw: bool) -> Iterator[tuple[Path, dict[str, Any]
         records.trust(path, data, os.environ)
         shown: dict[str, Any] = {f"workers.{worker.name}.command": worker.command for worker in workers}
         for worker in workers:
-            shown |= {f"workers.{worker.name}.{name}": value for name, value in worker.environment.items()}
+            shown |= {
+                f"workers.{worker.name}.environment.{name}": value
+                for name, value in worker.environment.items()
+            }
         yield path, shown
 
 

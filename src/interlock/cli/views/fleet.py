@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from interlock.cli.page import Console
     from interlock.fleet.fleet_worker import FleetRow
 
-_COLUMNS = ("WORKER", "AGENT", "STATE", "RUNS", "ITEM", "RESTARTS", "UP", "LAST LINE")
+_COLUMNS = ("WORKER", "AGENT", "STATE", "RUNNING", "ITEM", "RESTARTS", "UP", "LAST LINE")
 #: Columns that may be cut, with the least width left for all of them at which each is shown.
 _ELASTIC = {"AGENT": 60, "ITEM": 20, "LAST LINE": 0}
 _GAP, _TEXT_MIN = 2, 12
@@ -62,7 +62,7 @@ def table(rows: Sequence[FleetRow], width: int) -> Table:
     """One row for each worker. Names and states are never cut; a narrow terminal loses the agent first."""
     shown = [_cells(row) for row in rows]
     widths = _widths(shown, width)
-    made = words.table(*widths, right=("RUNS", "RESTARTS"))
+    made = words.table(*widths, right=("RUNNING", "RESTARTS"))
     for row, cells in zip(rows, shown, strict=True):
         styles = {"WORKER": "bold", "STATE": _STYLES[row.state], "LAST LINE": words.QUIET}
         made.add_row(
@@ -113,7 +113,7 @@ def _cells(row: FleetRow) -> dict[str, str]:
         "WORKER": row.name,
         "AGENT": row.agent,
         "STATE": f"{_SIGNS.get(row.state, '○')} {row.state}",
-        "RUNS": str(len(row.runs)),
+        "RUNNING": str(len(row.runs)),
         "ITEM": words.harmless(item),
         "RESTARTS": str(row.restarts),
         "UP": "" if row.since is None else span((datetime.now(UTC) - row.since).total_seconds()),
