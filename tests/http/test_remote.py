@@ -853,6 +853,25 @@ def test_a_port_that_is_taken_is_named(serving: Serving, tmp_path: Path) -> None
     assert 'make up ARGS="--port 18000"' in answer.err
 
 
+def test_a_second_server_of_a_store_names_the_first_and_unknown_items_have_no_page(up: Up) -> None:
+    il = Command(
+        up.directory,
+        env={
+            "XDG_CONFIG_HOME": str(up.directory / "config"),
+            "INTERLOCK_URL": f"sqlite:///{up.directory / 'store.db'}",
+        },
+    )
+    second = il("up", "--port", up.url.rpartition(":")[2])
+    assert second.code == 2
+    assert second.err == f"This store is already served at {up.url}.\n`interlock open` opens it.\n"
+    unknown = il("open", "999", "--no-browser")
+    assert (unknown.code, unknown.out) == (1, "")
+    assert unknown.err.startswith("There is no item 999 in this store.")
+    assert il("open", "abc", "--no-browser").err.startswith("'abc' is neither the number of an item nor")
+    il.ok("add", "work")
+    assert il.ok("open", "1", "--no-browser")["url"].endswith("&next=/items/1")
+
+
 @pytest.mark.parametrize("host", ["999.1.1.1", "192.0.2.1"])
 def test_a_host_that_is_elsewhere_is_named(tmp_path: Path, host: str) -> None:
     il = Command(tmp_path, env={"XDG_CONFIG_HOME": str(tmp_path)})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated
 
@@ -10,13 +9,13 @@ from interlock.cli import typer, views
 from interlock.cli.invocation import Invocation, invocation_of, mention_near_agent
 from interlock.cli.options import Every, ItemOrHandle, Limit, OnlyLane, every_s_of, limit_of
 from interlock.cli.output import tell
-from interlock.cli.values import whole_or_none
+from interlock.cli.values import item_number, whole_or_none
 from interlock.core.ci import CiFilter
-from interlock.core.errors import Exit, InvalidInput
+from interlock.core.errors import Exit
 from interlock.core.names import SEARCHED, lane_key, nearest
 from interlock.core.states import ItemStatus
 from interlock.service.contract import ItemFilter, Service, StatsBy
-from interlock.service.item_fields import choice, span_s, whole
+from interlock.service.item_fields import choice, span_s
 
 
 def list_items(
@@ -128,7 +127,7 @@ def show(
     """Show one item: its state, runs, messages and history."""
     call = invocation_of(ctx)
     with call.reading(stand_in=False) as service:
-        answer = service.show(_item(service, item))
+        answer = service.show(item_number(service, item))
     call.out.answer(answer, lambda out: views.items.detail(out, answer))
     if not call.out.json and answer.runs:
         _name_log(call, answer.runs[-1].run)
@@ -142,7 +141,7 @@ def why(
     """Explain what an item waits for and what will move it."""
     call = invocation_of(ctx)
     with call.reading(stand_in=False) as service:
-        answer = service.why(_item(service, item))
+        answer = service.why(item_number(service, item))
     return call.out.answer(answer, lambda out: views.items.explained(out, answer))
 
 
@@ -229,20 +228,3 @@ def _follow(call: Invocation, service: Service, after: int | None, item: int | N
         else:
             views.history.line(out.page, event)
     return Exit.OK
-
-
-def _item(service: Service, text: str | None) -> int:
-    """An item's number, from a number or a run's handle."""
-    text = text or os.environ.get("INTERLOCK_RUN", "")
-    if not text:
-        raise InvalidInput(
-            "ITEM is missing.", "Give its number, as `interlock ls` shows it, or a run's handle."
-        )
-    if "." in text:
-        return service.item_of(text)
-    if not text.removeprefix("-").isdecimal():
-        raise InvalidInput(
-            f"{text[:80]!r} is neither the number of an item nor the handle of a run.",
-            "Give the number that `interlock ls` shows, or the handle that `interlock next` printed.",
-        )
-    return whole("item", text)

@@ -51,7 +51,7 @@ def up(
 
     Any number of servers may run on one PostgreSQL. A signal ends it; open requests are finished first.
     """
-    from interlock.http.server import serve
+    from interlock.http.server import PortInUse, serve
     from interlock.settings.store_url import scheme_of, store_location
 
     call = invocation_of(ctx)
@@ -98,24 +98,41 @@ def up(
         except InterlockError as error:
             trouble.append(error)
 
-    serve(
-        call.settings,
-        host=host,
-        port=number,
-        certificate=certificate,
-        key=key,
-        notify=lambda service: _notices(call, service),
-        tell=tell,
-        check=check if once else None,
-        mounted=_mounted(call),
-        log_file=log_file and log_file[0],
-        demo=demo,
-    )
+    try:
+        serve(
+            call.settings,
+            host=host,
+            port=number,
+            certificate=certificate,
+            key=key,
+            notify=lambda service: _notices(call, service),
+            tell=tell,
+            check=check if once else None,
+            mounted=_mounted(call),
+            log_file=log_file and log_file[0],
+            demo=demo,
+        )
+    except PortInUse:
+        _explain_own_server(call, number)
+        raise
     if trouble:
         raise trouble[0]
     if not once and not call.out.json:
         _print_stopped()
     return Exit.OK
+
+
+def _explain_own_server(call: Invocation, port: int) -> None:
+    """Raise if the server on the port is one of this store."""
+    from urllib.parse import urlsplit
+
+    from interlock.cli.open_command import servers_of
+
+    for url, _server in servers_of(call):
+        if urlsplit(url).port == port:
+            raise InvalidInput(
+                f"This store is already served at {url}.", "`interlock open` opens it."
+            ) from None
 
 
 def _log_path(settings: Settings) -> Path:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from interlock.core import jsontext
 from interlock.core.errors import InvalidInput, TooLarge
 from interlock.core.names import PAYLOAD_MAX_BYTES, check_repository, check_text, the
+
+if TYPE_CHECKING:
+    from interlock.service.contract import Service
 
 #: A batch has at most 1,000 lines, and no line is larger than a payload and a message together.
 _INPUT_MAX_BYTES = 64 << 20
@@ -20,6 +23,25 @@ def whole_or_none(what: str, text: str | None) -> int | None:
     from interlock.service.item_fields import whole
 
     return None if text is None else whole(what, text)
+
+
+def item_number(service: Service, text: str | None) -> int:
+    """An item's number, from a number or a run's handle."""
+    from interlock.service.item_fields import whole
+
+    text = text or os.environ.get("INTERLOCK_RUN", "")
+    if not text:
+        raise InvalidInput(
+            "ITEM is missing.", "Give its number, as `interlock ls` shows it, or a run's handle."
+        )
+    if "." in text:
+        return service.item_of(text)
+    if not text.removeprefix("-").isdecimal():
+        raise InvalidInput(
+            f"{text[:80]!r} is neither the number of an item nor the handle of a run.",
+            "Give the number that `interlock ls` shows, or the handle that `interlock next` printed.",
+        )
+    return whole("item", text)
 
 
 def span_or_none(what: str, text: str | None) -> float | None:

@@ -345,6 +345,10 @@ def check_pair(certificate: str, key: str) -> None:
         ) from None
 
 
+class PortInUse(InvalidInput):
+    """Another program listens on the port."""
+
+
 @contextmanager
 def _overheard(failures: list[OSError]) -> Iterator[None]:
     """Collect the errors that stop uvicorn's start, instead of printing them."""
@@ -365,7 +369,7 @@ def _overheard(failures: list[OSError]) -> Iterator[None]:
 def _cannot_listen(host: str, port: int, failures: Sequence[OSError]) -> InvalidInput:
     match failures[0].errno if failures else None:
         case errno.EADDRINUSE:
-            return InvalidInput(
+            return PortInUse(
                 f"Port {port} is already in use on {host}.",
                 'Choose another --port (make up ARGS="--port 18000"); 0 takes a free one.',
             )
