@@ -7,9 +7,13 @@ from typing import Annotated
 from interlock.cli import typer, views
 from interlock.cli.command import Group
 from interlock.cli.cost_commands import dollars_of
-from interlock.cli.invocation import Invocation, invocation_of
+from interlock.cli.invocation import Invocation, invocation_of, mention_near_agent
+from interlock.cli.output import tell
+from interlock.core.budgets import WhenSpent
 from interlock.core.errors import Exit, InvalidInput
-from interlock.service.contract import BudgetsView
+from interlock.core.names import agent_key, pool_key
+from interlock.service.contract import BudgetsView, ItemFilter, Service
+from interlock.service.item_fields import choice
 
 budget = Group("List budgets, or change one.")
 
@@ -47,15 +51,17 @@ def set_budget(
     """
     call = invocation_of(ctx)
     scope, name = _split(whose)
+    then = choice("--when-spent", when_spent, tuple(WhenSpent))
     with call.service() as service:
         answer = service.set_budget(
             scope,
             name,
             per=per,
             usd=dollars_of("--usd", usd),
-            when_spent=when_spent,
+            when_spent=then,
             by=call.settings.actor,
         )
+        _mention_unknown(service, scope, name)
     return _shown(call, answer)
 
 
@@ -93,6 +99,19 @@ def time_zone(
     with call.service() as service:
         answer = service.set_time_zone(zone, by=call.settings.actor)
     return _shown(call, answer)
+
+
+def _mention_unknown(service: Service, scope: str, name: str) -> None:
+    """Say that nothing counts for a budget yet, since its name may be a typo. It is set anyway."""
+    if scope == "agent":
+        if agent_key(name) not in {agent.key for agent in service.agents()}:
+            tell(f"Agent {name} has never asked for work.")
+            mention_near_agent(service, name)
+    elif scope == "pool":
+        if pool_key(name) not in {pool_key(pool.name) for pool in service.pools()}:
+            tell(f"There is no pool {name} yet.")
+    elif not service.items(ItemFilter(all=True, project=name, limit=1)):
+        tell(f"Project {name} has no items yet.")
 
 
 def _split(whose: str) -> tuple[str, str]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Annotated
 
 from interlock.cli import typer, views
 from interlock.cli.invocation import invocation_of
-from interlock.core.errors import InvalidInput
+from interlock.core.errors import InterlockError, InvalidInput
+from interlock.core.names import agent_key
+from interlock.service.contract import BudgetView, Service
 from interlock.service.item_fields import whole
 
 
@@ -32,7 +35,23 @@ def cost(
     written = None if output is None else whole("--output", output)
     with call.service() as service:
         total = service.cost(run, usd=money, input_tokens=read, output_tokens=written)
-    return call.out.answer(total, lambda out: views.costs.total(out, total))
+        spent: list[BudgetView] = []
+        if not call.out.json:
+            with suppress(InterlockError):  # the report itself is stored
+                spent = _used_up(service, run)
+    return call.out.answer(total, lambda out: views.costs.total(out, total, spent))
+
+
+def _used_up(service: Service, run: str) -> list[BudgetView]:
+    """The budgets that a run counts for, where reports have used them up."""
+    spent = [each for each in service.budgets().budgets if each.spent_usd >= each.usd]
+    if not spent:
+        return []
+    found = service.show(service.item_of(run))
+    key = next(agent_key(each.agent) for each in found.runs if run.startswith(f"{each.run}."))
+    pools = {agent.pool for agent in service.agents() if agent.key == key}
+    mine = {("agent", key), ("project", found.item.project), *(("pool", pool) for pool in pools)}
+    return [each for each in spent if (each.scope, each.name) in mine]
 
 
 def spending(

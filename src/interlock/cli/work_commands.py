@@ -25,11 +25,13 @@ from interlock.cli.options import (
 )
 from interlock.cli.output import Output, tell
 from interlock.cli.values import json_text, name_or_none, span_or_none, text_of, whole_or_none
+from interlock.core.costs import Spender
 from interlock.core.errors import Exit, InterlockError, InvalidInput, UnknownRun
 from interlock.core.handles import read_handle
 from interlock.core.names import MESSAGE_MAX_BYTES, WAIT_MAX_S, agent_key, check_number
+from interlock.core.states import ItemStatus
 from interlock.process.briefing import mark_ended
-from interlock.service.contract import LaneService, NextWish, Report, RunView
+from interlock.service.contract import BudgetView, ItemFilter, LaneService, NextWish, Report, RunView, Service
 from interlock.service.item_fields import is_cut, quota_limit, signature, span_s, stated_sender, whole
 
 _Handles = Annotated[
@@ -71,17 +73,31 @@ def claim(
             external=external,
         )
         why, listed, pool = None, None, None
+        budgets: list[BudgetView] = []
         if not leases and not call.out.json:
             key = agent_key(agent)
             why = service.why(number) if number is not None else None
             listed = next((each for each in service.agents() if each.key == key), None)
             if listed is not None and listed.pool is not None:
                 pool = next((each for each in service.pools() if each.name == listed.pool), None)
+            budgets = _used_up(service)
     call.out.answer(
         {"leases": leases},
-        lambda out: views.runs.leases(out, agent, leases, agent=listed, pool=pool, why=why),
+        lambda out: views.runs.leases(out, agent, leases, agent=listed, pool=pool, budgets=budgets, why=why),
     )
     return Exit.OK if leases else Exit.NO_WORK
+
+
+def _used_up(service: Service) -> list[BudgetView]:
+    """The budgets that claims have used up; those of projects only where an item waits."""
+    spent = [each for each in service.budgets().budgets if not each.left_usd]
+    ready = (ItemStatus.PENDING.value,)
+    return [
+        each
+        for each in spent
+        if each.scope != Spender.PROJECT
+        or service.items(ItemFilter(statuses=ready, project=each.name, limit=1))
+    ]
 
 
 def renew(ctx: typer.Context, handles: _Handles = None, seen: _Seen = None) -> int:

@@ -6,18 +6,23 @@ from collections.abc import Sequence
 
 from interlock.cli.page import Console, Text
 from interlock.cli.views import words
-from interlock.core.costs import dollars, told
-from interlock.service.contract import CostView, SpendingView
+from interlock.core import costs
+from interlock.core.costs import dollars
+from interlock.service.contract import BudgetView, CostView, SpendingView
 
 
-def total(console: Console, cost: CostView) -> None:
-    """The total of a run."""
+def total(console: Console, cost: CostView, spent: Sequence[BudgetView] = ()) -> None:
+    """The total of a run, and the budgets that are used up."""
     console.print(f"The run has used {in_words(cost)} so far.")
+    for each in spent:
+        amount = f"{dollars(each.spent_usd)} of {dollars(each.usd)} per {each.per}"
+        told = f"The budget of {each.scope} {each.name} is used up: {amount}."
+        console.print(Text(words.harmless(told), style="yellow"))
 
 
 def in_words(cost: CostView) -> str:
     """A cost, as in `$0.42, 12,000 tokens in, 900 out`."""
-    return told(cost.usd, cost.input_tokens, cost.output_tokens)
+    return costs.told(cost.usd, cost.input_tokens, cost.output_tokens)
 
 
 def spending(console: Console, found: Sequence[SpendingView]) -> None:

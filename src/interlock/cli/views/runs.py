@@ -7,12 +7,15 @@ from collections.abc import Callable, Sequence
 
 from interlock.cli.page import Console, Text
 from interlock.cli.views import agents, items, words
+from interlock.core.costs import dollars
 from interlock.core.errors import InterlockError
 from interlock.core.model import Reason
+from interlock.core.names import agent_key
 from interlock.core.plans.model import EDIT_TYPE
 from interlock.core.timing import span
 from interlock.service.contract import (
     AgentView,
+    BudgetView,
     DoneView,
     LeaseView,
     MessageView,
@@ -29,11 +32,12 @@ def leases(
     *,
     agent: AgentView | None = None,
     pool: PoolView | None = None,
+    budgets: Sequence[BudgetView] = (),
     why: WhyView | None = None,
 ) -> None:
     """The claimed items, each handle on its own line; or why the agent or the wanted item starts nothing."""
     if not claimed:
-        console.print(Text(words.harmless(_idle(name, agent, pool))))
+        console.print(Text(words.harmless(_idle(name, agent, pool, budgets))))
         if why is not None:
             items.explained(console, why)
         return
@@ -57,7 +61,9 @@ def _leases(console: Console, claimed: Sequence[LeaseView]) -> None:
         _lease(console, lease)
 
 
-def _idle(name: str, agent: AgentView | None, pool: PoolView | None) -> str:
+def _idle(
+    name: str, agent: AgentView | None, pool: PoolView | None, budgets: Sequence[BudgetView] = ()
+) -> str:
     """Why a claim got nothing."""
     if agent is not None and (held := agents.starts_nothing(agent)):
         return f"{agent.name} {held.rstrip('.')}. `interlock resume agent {agent.name}` lets it start again."
@@ -65,7 +71,24 @@ def _idle(name: str, agent: AgentView | None, pool: PoolView | None) -> str:
         return f"{agent.name} is full: it has {agent.running} of {agent.max} runs."
     if pool is not None and pool.running >= pool.max:
         return f"{name} shares the pool {pool.name}, which is full: {pool.running} of {pool.max} runs."
+    if budgets:
+        whose = {("agent", agent_key(name)): "its budget"}
+        if pool is not None:
+            whose["pool", pool.name] = f"the budget of its pool {pool.name}"
+        for each in budgets:
+            if (subject := whose.get((each.scope, each.name))) is not None:
+                return f"No work for {name}: {subject} {_used_up(each)}."
+        if of := [each for each in budgets if each.scope == "project"]:
+            return f"No work for {name} right now. The budget of project {of[0].name} {_used_up(of[0])}."
     return f"No work for {name} right now."
+
+
+def _used_up(spent: BudgetView) -> str:
+    """That claims have used up a budget: a predicate, and the command that raises it."""
+    amount, until = f"of {dollars(spent.usd)} per {spent.per}", words.clock(spent.until)
+    held = f" ({dollars(spent.reserved_usd)} is reserved for running work)" if spent.reserved_usd else ""
+    more = f"interlock budget set {spent.scope}:{spent.name} --per {spent.per} --usd N"
+    return f"{amount} is used up until {until}{held}. `{more}` raises it"
 
 
 def _lease(console: Console, lease: LeaseView) -> None:
