@@ -52,6 +52,8 @@ class FleetRow:
 
 def row(kept: ProcessRecord, journal: Journal, *, alive: bool, supervised: bool) -> FleetRow:
     """The row of a worker, from its files."""
+    if journal.is_older_than(kept.began_s):
+        journal.begin()
     return FleetRow(
         name=kept.name,
         agent=kept.agent,

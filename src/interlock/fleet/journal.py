@@ -73,6 +73,8 @@ class Journal:
         self._rest = b""
         #: `starting` until the worker is ready; then `ready`, `draining` or `stopping`.
         self.state = "starting"
+        #: When it said so.
+        self._state_at: datetime | None = None
         #: The runs at work, with their items and titles.
         self.runs: dict[int, tuple[int, str]] = {}
         #: What the process printed beside its status lines, as an error before its end.
@@ -115,6 +117,11 @@ class Journal:
     def begin(self) -> None:
         """The worker is started anew: forget what the former one said of itself."""
         self.state, self.runs, self.problem = "starting", {}, ""
+        self._state_at = None
+
+    def is_older_than(self, began_s: float) -> bool:
+        """Whether its state is what a former process said of itself: the present one began at `began_s`."""
+        return self._state_at is not None and self._state_at.timestamp() < began_s
 
     def moved(self) -> None:
         """The log was moved away, after all of it was read."""
@@ -124,7 +131,8 @@ class Journal:
         said = read_line(line)
         if said.kind == "ready":
             self.runs = {}
-        self.state = _STATES.get(said.kind, self.state)
+        if said.kind in _STATES:
+            self.state, self._state_at = _STATES[said.kind], said.at
         if said.kind == "started" and said.run is not None and said.item is not None:
             self.runs[said.run] = (said.item, said.title)
         elif said.kind in _RUN_ENDS and said.run is not None:
