@@ -206,7 +206,7 @@ def test_a_key_with_two_items_is_found() -> None:
     ("until_us", "limit_us", "rules"),
     [
         (0, 10**9, []),
-        (10**9, 2 * 10**9, ["lease_lasts"]),
+        (10**9, 2 * 10**9, ["leases_last"]),
         (0, 0, ["lock_ends_with_lease"]),
     ],
 )
@@ -240,5 +240,5 @@ def test_every_rule_of_the_checker_has_a_history_that_breaks_it() -> None:
     rules |= {"one_run_a_lane", "one_owner_a_lane", "promoted_before_started", "lawful_move"}
     tried = {rule for rule, _ in BROKEN} | {"one_run_a_lane", "one_owner_a_lane", "fenced", "nothing_lost"}
     tried |= {"acknowledged_once", "acknowledged_is_kept", "rows_match_lines", "times_grow"}
-    tried |= {"one_item_a_key", "lease_lasts", "lock_ends_with_lease", "late_push"}
+    tried |= {"one_item_a_key", "leases_last", "lock_ends_with_lease", "late_push"}
     assert rules == tried

@@ -180,6 +180,15 @@ def test_a_broken_promise_is_found(tmp_path: Path, rule: str, harm: Callable[[Ev
     assert rule in evidence.rules(tmp_path)
 
 
+def test_of_many_items_of_a_key_the_first_are_named(tmp_path: Path) -> None:
+    evidence = Evidence()
+    for item in range(2, 8):
+        evidence.line("ack", "add", key="k", lane=LANE, decision="admitted", item=item, arrival=item)
+    evidence.rules(tmp_path)
+    told = [each["text"] for each in judge(tmp_path) if each["rule"] == "one_item_a_key"]
+    assert told == ["key k has 7 items, the first are 1, 2, 3, 4 and 5"]
+
+
 def test_every_rule_has_evidence_that_breaks_it() -> None:
     assert {rule for rule, _ in BROKEN} == set(RULES)
 

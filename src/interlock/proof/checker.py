@@ -43,6 +43,8 @@ UNMODELLED = (
 )
 #: Reasons why messages start no work.
 _MUTE = ("own_message", "outsider")
+#: How many items of a dedupe key a violation names.
+NAMED = 5
 ENDINGS = ("succeeded", "failed", "cancelled", "timed_out", "lost", "released")
 
 
@@ -220,9 +222,9 @@ class History:
             items[key].add(item)
         for key, found in sorted(items.items()):
             if len(found) > 1:
-                self._report(
-                    "one_item_a_key", f"{key!r} has the items {', '.join(map(str, sorted(found)[:5]))}"
-                )
+                *others, last = map(str, sorted(found)[:NAMED])
+                named = f"{', the first are' if len(found) > NAMED else ':'} {', '.join(others)} and {last}"
+                self._report("one_item_a_key", f"{key!r} has {len(found)} items{named}")
 
     def check_leases(self, promised: Mapping[int, tuple[int, int]], *, now_us: int) -> None:
         """No lease ends early or late. For each run: the end of its last acknowledged lease, and when a sweep
@@ -239,7 +241,7 @@ class History:
                 self._report("lock_ends_with_lease", f"run {number} kept {run.lane} {late_s:.1f} s too long")
             elif ended_us is not None and ended_us < until_us:
                 self._report(
-                    "lease_lasts", f"run {number} was lost {(until_us - ended_us) / 1e6:.1f} s early"
+                    "leases_last", f"run {number} was lost {(until_us - ended_us) / 1e6:.1f} s early"
                 )
 
     def check_pushes(

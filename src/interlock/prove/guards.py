@@ -23,6 +23,15 @@ GUARDS = {
     "lease": "no lease ends, so a dead process keeps its lane",
     "dedupe": "an arrival with a known dedupe key becomes another item",
 }
+#: What else is seen without a guard, where it is not obvious.
+CONSEQUENCES = {
+    "fence": (
+        "Without the fence a late write is accepted while another run has the item: a done, fail or release"
+        " ends that run, so the run's own report is then refused. A late renewal gives a lost run another"
+        " lease, so the run seems to have lost it early. While no run has the item, a late write is still"
+        " refused. All these refusals are counted as refused zombies."
+    ),
+}
 #: The statements of SQLite and PostgreSQL that compare the run of a renewal with the item's, without that.
 _RENEWALS = {
     "WHERE id = :item AND run = :run AND run_bits = :bits": "WHERE id = :item AND run IS NOT NULL",

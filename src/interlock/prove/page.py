@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from itertools import count, takewhile
 
+from interlock.prove.guards import CONSEQUENCES
 from interlock.prove.journal import Line
 from interlock.prove.page_style import STYLE
 from interlock.prove.report import ProofReport, slowest, zombie_writes
@@ -234,8 +235,10 @@ def _violations(report: ProofReport) -> str:
     )
     more = len(report.findings) - ROWS_MAX
     rest = f"<p>And {more} more.</p>" if more > 0 else ""
+    told = CONSEQUENCES.get(report.broken or "")
+    why = f"<p>{escape(told)}</p>" if told else ""
     return (
-        "<section><h2>Violations</h2>"
+        f"<section><h2>Violations</h2>{why}"
         "<table><thead><tr><th>judge</th><th>rule</th><th>what was seen</th></tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table>{rest}</section>"
     )

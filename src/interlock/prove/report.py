@@ -11,7 +11,9 @@ from rich.console import Console
 from rich.text import Text
 
 from interlock.core.record import Record
+from interlock.prove.guards import CONSEQUENCES
 from interlock.prove.journal import Line
+from interlock.prove.second_judge import RULES
 from interlock.prove.span import FaultRecovery, recoveries
 
 FIRST, SECOND = "history checker", "second judge"
@@ -154,10 +156,13 @@ def write(console: Console, report: ProofReport) -> None:
     lines = [Text.assemble(("What was tried", "bold cyan"), (head, _QUIET))]
     lines += [Text.assemble((f"  {title:<17}", "bold"), told) for title, told in rows]
     for (judge, rule), found in _by_rule(report.findings).items():
-        lines += [Text(), Text.assemble((f"{rule}", "bold red"), f"  {len(found)} x by the {judge}")]
+        meaning = f": {RULES[rule]}" if rule in RULES else ""
+        lines += [Text(), Text.assemble((rule, "bold red"), f"  {len(found)} x by the {judge}{meaning}")]
         lines += [Text(f"  {finding.text}") for finding in found[:_SHOWN]]
         if len(found) > _SHOWN:
             lines.append(Text(f"  and {len(found) - _SHOWN} more", style=_QUIET))
+    if report.broken in CONSEQUENCES:
+        lines += [Text(), Text(CONSEQUENCES[report.broken])]
     lines += [Text(), _verdict(report)]
     if report.remains:
         lines.append(Text(report.remains, style=_QUIET))

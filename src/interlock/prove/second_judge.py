@@ -176,7 +176,13 @@ def keys(case: Case) -> None:
             items[line["key"]].add(mine)
     for key, found in sorted(items.items()):
         if len(found) > 1:
-            case.report("one_item_a_key", f"key {key} has {len(found)} items: {sorted(found)[:5]}")
+            case.report("one_item_a_key", f"key {key} has {len(found)} items{named(found)}")
+
+
+def named(items: set[int], most: int = 5) -> str:
+    """Which they are: `: 1, 2 and 3`, or `, the first are 1, 2 and 3`."""
+    *others, last = map(str, sorted(items)[:most])
+    return f"{', the first are' if len(items) > most else ':'} {', '.join(others)} and {last}"
 
 
 def race(case: Case) -> None:
