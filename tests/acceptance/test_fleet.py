@@ -248,13 +248,14 @@ def test_a_file_that_came_with_a_clone_needs_trust(site: FleetSite) -> None:
             "workers.coder.labls in {file}, line 3: the key is unknown.",
             "Did you mean labels?",
         ),
-        (f"{ONE}worktree = true\n", "workers.coder.worktree in {file}: This is not a git repository.", ""),
+        (f'{ONE}pool = "gpu"\n', "workers.coder.pool in {file}: there is no pool gpu.", "[pools.gpu]"),
+        (f"{ONE}worktree = true\n", "workers.coder.worktree in {file}: this is not a git repository.", ""),
         (
             '[workers.coder]\ncommand = ["./no.sh"]\n',
-            "line 2: The command '{dir}/no.sh' cannot be",
+            "line 2: the command '{dir}/no.sh' cannot be",
             "spelling",
         ),
-        ('[workers.coder]\ncommand = ["./fleet.toml"]\n', "line 2: The command", "chmod +x"),
+        ('[workers.coder]\ncommand = ["./fleet.toml"]\n', "line 2: the command", "chmod +x"),
     ],
 )
 def test_a_bad_file_is_refused_in_one_sentence(site: FleetSite, text: str, sentence: str, hint: str) -> None:

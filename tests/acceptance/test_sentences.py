@@ -235,6 +235,25 @@ def test_a_worker_says_which_command_it_runs(il: Command) -> None:
     assert said.endswith("x…")
 
 
+def test_why_names_the_error_of_a_failed_run_and_its_log(il: Command) -> None:
+    il.ok("add", "a", "--max-attempts", 2)
+    il("work", "--agent", "coder", "--exit-when-idle", "--", "sh", "-c", "echo no such thing >&2; exit 127")
+    first, *rest = il("why", 1).out.splitlines()
+    assert first == "Item 1 is in back-off after a failed attempt."
+    assert rest[0].startswith("  error ")
+    assert "127" in rest[0]
+    assert rest[-1].endswith("(interlock log 1)")
+    assert "no such thing" not in il("--json", "why", 1).out
+
+
+def test_why_ends_a_question_with_its_own_mark(il: Command) -> None:
+    il.ok("add", "a")
+    run = il.ok("next", "--agent", "coder")["leases"][0]["run"]
+    il.ok("ask", run, "Which colour?")
+    assert il("why", 1).out.splitlines()[0].endswith(": Which colour?")
+    assert "colour? It" in il.ok("why", 1)["why"]
+
+
 def test_why_gives_each_clause_a_line_and_show_only_the_state(il: Command) -> None:
     for agent in ("coder", "reviewer"):
         il.ok("add", "a", "--lane", "x:1", "--agent", agent)
@@ -246,6 +265,7 @@ def test_why_gives_each_clause_a_line_and_show_only_the_state(il: Command) -> No
     shown = il("show", 1).out
     assert "was asked to stop (wrong; too late)\n" in shown
     assert "its grace ends" not in shown
+    assert "(run 1 of coder) and was asked to stop" in state
     assert "  decision=admitted" in shown
     assert il("block", 1, "--by", "acme/app#3", "--reason", "r").out.endswith(" Running work continues.\n")
     assert il("done", run).code == 0

@@ -147,7 +147,7 @@ def test_a_store_is_replaced_in_one_step_and_its_numbers_go_on(
     back_up(url, file)
     lost = [service.add([NewItem(title=f"lost {n}")])[0].arrival for n in range(3)]
     fence = service.next("ada", lease_s=3600)[0].fence
-    with pytest.raises(Held, match="is not empty: it has") as refused:
+    with pytest.raises(Held, match="is not empty: its table") as refused:
         restore(url, file)
     assert "--replace" in refused.value.hint
     assert len(titles(url)) == 4

@@ -415,7 +415,7 @@ def test_a_target_that_is_not_empty_is_refused(origin: str, destination: str, ma
     service.set_agent("somebody")
     service.close()
     for waiting in (None, lambda _: None):
-        with pytest.raises(Held, match="is not empty: it has events"):
+        with pytest.raises(Held, match="is not empty: its table events has rows"):
             copy(source, target, waiting=waiting)
     assert takes_writes(source)
     assert takes_writes(target)

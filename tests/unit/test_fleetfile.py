@@ -85,7 +85,11 @@ def test_an_entry_that_changes_is_another_worker(change: str) -> None:
             "/srv/app/fleet.toml is not valid TOML: Invalid value (at end of document).",
             "Fix the line",
         ),
-        ("[worker.a]\n", "worker in /srv/app/fleet.toml: the key is unknown.", "Did you mean workers?"),
+        (
+            "[worker.a]\n",
+            "worker in /srv/app/fleet.toml, line 1: the key is unknown.",
+            "Did you mean workers?",
+        ),
         (
             "workers = 3\n",
             "workers in /srv/app/fleet.toml, line 1: it is not a table of tables.",
@@ -108,10 +112,10 @@ def test_an_entry_that_changes_is_another_worker(change: str) -> None:
         ('[workers.a]\ncommand = [""]\n', "line 2: it is not a list of a program", "["),
         (
             '[workers.a]\ncommand = ["no-such"]\n',
-            "The command 'no-such' cannot be started: program not",
+            "the command 'no-such' cannot be started: program not",
             "PATH",
         ),
-        ('[workers.a]\ncommand = ["./x.sh"]\n', "The command '/srv/app/x.sh' cannot be started", "spelling"),
+        ('[workers.a]\ncommand = ["./x.sh"]\n', "the command '/srv/app/x.sh' cannot be started", "spelling"),
         (ONE + "max = 0\n", "workers.coder.max in /srv/app/fleet.toml, line 3: it cannot be 0.", "from 1 to"),
         (ONE + "max = true\n", "line 3: it cannot be True.", "whole number"),
         (ONE + 'max = "2"\n', "line 3: it cannot be '2'.", "whole number"),
@@ -125,14 +129,14 @@ def test_an_entry_that_changes_is_another_worker(change: str) -> None:
             "workers.coder.types in /srv/app/fleet.toml, line 3: it is not a list.",
             '["type"]',
         ),
-        (ONE + 'labels = ["a b"]\n', "line 3: The label 'a b' contains an invalid character.", "Use letters"),
+        (ONE + 'labels = ["a b"]\n', "line 3: the label 'a b' contains an invalid character.", "Use letters"),
         (ONE + "lease = 5\n", "workers.coder.lease in /srv/app/fleet.toml, line 3: it cannot be 5.", '"5m"'),
         (ONE + 'lease = "soon"\n', "workers.coder.lease in /srv/app/fleet.toml, line 3", ""),
         (ONE + 'lease = "0.1s"\n', "workers.coder.lease in /srv/app/fleet.toml, line 3", ""),
-        (ONE + 'agent = "none"\n', "line 3: The name none is reserved", "another name"),
+        (ONE + 'agent = "none"\n', "line 3: the name none is reserved", "another name"),
         (
             ONE + 'account = " "\n',
-            "workers.coder.account in /srv/app/fleet.toml, line 3: It is empty.",
+            "workers.coder.account in /srv/app/fleet.toml, line 3: it is empty.",
             "omit",
         ),
         (

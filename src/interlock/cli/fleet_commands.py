@@ -237,13 +237,20 @@ def _check(call: Invocation, chosen: FleetFile, directory: FleetDirectory) -> No
                 Workspaces(home).check()
             except InterlockError as error:
                 where = f"workers.{spec.name}.worktree in {chosen.path}"
-                raise InvalidInput(f"{where}: {error.sentence}", error.hint) from None
+                what = f"{error.sentence[:1].lower()}{error.sentence[1:]}"
+                raise InvalidInput(f"{where}: {what}", error.hint) from None
             break
     with call.service() as service:
         if not _pools(chosen):
             return
         limits = {pool_key(pool.name): pool.max for pool in service.pools()}
         members = {agent.key: agent.pool for agent in service.agents()}
+        for spec in chosen.workers:
+            if spec.pool is not None and pool_key(spec.pool) not in {*limits, *map(pool_key, chosen.pools)}:
+                raise InvalidInput(
+                    f"workers.{spec.name}.pool in {chosen.path}: there is no pool {spec.pool}.",
+                    f"Add the table [pools.{spec.pool}] with the line max = 4.",
+                )
         for name, most in chosen.pools.items():
             if limits.get(pool_key(name)) != most:
                 service.set_pool(name, max_concurrency=most, by=settings.actor)

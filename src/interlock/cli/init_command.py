@@ -99,9 +99,10 @@ def init(
         raise InvalidInput(f"{chosen.root} is a bare repository.", "Run it in a clone, and commit the file.")
     path, place = chosen.root / settings.SHARED_NAME, store_location(chosen)
     written = _write(path)
+    share = ": commit it" if common is not None else ""
     lines = [
         f"The store is {place}.",
-        f"Wrote {path}: commit it." if written else f"{path} exists and stays unchanged.",
+        f"Wrote {path}{share}." if written else f"{path} exists and stays unchanged.",
     ]
     fleet: list[dict[str, object]] = []
     if wanted is not None:

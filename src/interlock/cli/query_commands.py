@@ -14,8 +14,9 @@ from interlock.core.ci import CiFilter
 from interlock.core.errors import Exit
 from interlock.core.names import SEARCHED, lane_key, nearest
 from interlock.core.states import ItemStatus
-from interlock.service.contract import ItemFilter, Service, StatsBy
+from interlock.service.contract import EndedRunView, ItemFilter, Service, StatsBy
 from interlock.service.item_fields import choice, span_s
+from interlock.service.item_view import ItemView
 
 
 def list_items(
@@ -142,7 +143,11 @@ def why(
     call = invocation_of(ctx)
     with call.reading(stand_in=False) as service:
         answer = service.why(item_number(service, item))
-    return call.out.answer(answer, lambda out: views.items.explained(out, answer))
+        failed = None if call.out.json else _failed_run(service, answer.item)
+    call.out.answer(answer, lambda out: views.items.explained(out, answer, failed))
+    if failed is not None:
+        _name_log(call, failed.run)
+    return Exit.OK
 
 
 def events(
@@ -202,6 +207,14 @@ def top(
         with call.watching() as service:
             views.live.watch(call.out.console, service, every_s, call.outage, warning=call.warning)
     return Exit.OK
+
+
+def _failed_run(service: Service, item: ItemView) -> EndedRunView | None:
+    """The last run of an item, if the item is in back-off after its failure."""
+    if item.run_at is None or item.asking or item.run is not None:
+        return None
+    runs = service.show(item.id).runs
+    return runs[-1] if runs and runs[-1].error and runs[-1].status in ("failed", "timed_out") else None
 
 
 def _name_log(call: Invocation, run: int) -> None:

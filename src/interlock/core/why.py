@@ -46,6 +46,8 @@ class Explanation(Record):
 
     @property
     def sentence(self) -> str:
+        if self.state.endswith("?"):  # a question ends its own sentence
+            return f"Item {self.item.id} {self.state} {self.next[:1].upper()}{self.next[1:]}."
         join = " and" if self.next.startswith(_STAYS) else ";"
         return f"Item {self.item.id} {self.state}{join} {self.next}."
 
@@ -78,7 +80,7 @@ def _clauses(prediction: Prediction, said: str | None) -> tuple[str, str]:
         case ItemStatus.PENDING:
             return _pending(prediction, said)
         case ItemStatus.IN_PROGRESS:
-            asked = f", was asked to stop ({state.cancel_why})" if state.cancel_into else ""
+            asked = f" and was asked to stop ({state.cancel_why})" if state.cancel_into else ""
             lasted = span(round(max(0, now_us - (state.run_started_us or now_us)) / US_PER_S))
             run = f"{'external ' if item.external else ''}run {state.run} of {state.run_agent}"
             at_work = f"has been running for {lasted} ({run}){asked}"

@@ -295,7 +295,7 @@ class _FleetFileReader:
         """The error of one key, with its line if it can be found."""
         line = self._line(place)
         where = f", line {line}" if line else ""
-        return InvalidInput(f"{'.'.join(place)} in {self._path}{where}: {what}.", hint)
+        return InvalidInput(f"{'.'.join(place)} in {self._path}{where}: {what[:1].lower()}{what[1:]}.", hint)
 
     def _line(self, place: tuple[str, ...]) -> int | None:
         """The line of a key: `key =` below its table's header, the header itself, or a dotted key."""
@@ -309,7 +309,9 @@ class _FleetFileReader:
                         return number
                 elif inside and keys and _keys(text)[: len(keys)] == keys:
                     return number
-        return self._line(place[:-1]) if len(place) > 1 else None
+        headers = ((number, _header(text) or ()) for number, text in enumerate(self._lines, 1))
+        below = next((number for number, found in headers if found[: len(place)] == place), None)
+        return self._line(place[:-1]) if below is None and len(place) > 1 else below
 
 
 def _check_account(login: str) -> str:

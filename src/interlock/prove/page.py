@@ -270,7 +270,7 @@ def _tried(report: ProofReport) -> str:
             "race",
             (
                 f"{report.racers} processes add one item under one dedupe key at once, then claim it"
-                f" under one agent name; {report.rounds} times"
+                f" under one agent name; {'once' if report.rounds == 1 else f'{report.rounds} times'}"
             ),
         ),
         ("workers", "add with every policy, claim, renew, message, done, fail, release, forget, oversleep"),
@@ -281,10 +281,10 @@ def _tried(report: ProofReport) -> str:
         ),
         (
             "plans",
-            f"{report.edits} edits while tasks were claimed; {report.edits_refused} stale ones refused",
+            f"{report.edits} edits while tasks were claimed; {report.edits_refused} refused as stale",
         ),
-        ("pushes", f"{report.pushes} to a bare repository; {report.pushes_refused} late ones refused"),
-        ("outages", f"{report.outages} times all sessions killed, or the server restarted"),
+        ("pushes", f"{report.pushes} to a bare repository; {report.pushes_refused} refused as late"),
+        ("outages", f"{report.outages} in which all sessions were killed, or the server restarted"),
         (
             "history",
             (

@@ -125,7 +125,10 @@ def write(console: Console, report: ProofReport) -> None:
     """Print the report as a table, the violations, and the verdict."""
     head = f"   {report.seconds:.0f} s, {report.processes} processes, {report.store}, seed {report.seed}"
     rows = [
-        ("race", f"{report.racers} processes for one item, {report.rounds} times: {report.winners} winners"),
+        (
+            "race",
+            f"{report.racers} processes for one item; rounds: {report.rounds}, winners: {report.winners}",
+        ),
         (
             "attempts",
             (
@@ -145,7 +148,7 @@ def write(console: Console, report: ProofReport) -> None:
             f"{report.kills} x kill -9, {report.pauses} x SIGSTOP past the lease, {report.outages} outages",
         ),
         ("plans", f"{report.edits} edits while tasks were claimed, {report.edits_refused} refused"),
-        ("pushes", f"{report.pushes} fenced, {report.pushes_refused} late ones refused"),
+        ("pushes", f"{report.pushes} fenced, {report.pushes_refused} refused as late"),
         ("zombies refused", f"{report.zombies_refused} (must be more than 0)"),
         ("violations", f"{report.violations} (must be 0)"),
     ]

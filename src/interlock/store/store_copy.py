@@ -251,7 +251,7 @@ def require_empty(target: CopyEnd, hint: str = _EMPTY) -> None:
         return
     for table in TABLES:
         if not target.is_empty(table):
-            raise Held(f"{target.place} is not empty: it has {table.replace('_', ' ')}.", hint)
+            raise Held(f"{target.place} is not empty: its table {table} has rows.", hint)
 
 
 def _sealed(source: CopyEnd, to: str) -> CopySeal:

@@ -22,6 +22,8 @@ from interlock.service.contract import (
 from interlock.service.item_view import ItemView
 
 _EVENTS_SHOWN = 12
+#: So much of a failed run's error is in an explanation.
+_ERROR_MAX = 200
 #: How many numbers of items an answer names.
 _NUMBERS_SHOWN = 10
 #: The column of a run's agent, the only one that is cut; the numbers are before it.
@@ -106,11 +108,15 @@ def item_table(items: Sequence[ItemView], width: int) -> Table:
     return made
 
 
-def explained(console: Console, why: WhyView) -> None:
-    """What an item waits for, and commands that help."""
-    console.print(words.harmless(f"Item {why.item.id} {why.state}."))
+def explained(console: Console, why: WhyView, failed: EndedRunView | None = None) -> None:
+    """What an item waits for, the error of the run after which it is in back-off, and commands that help."""
+    stop = "" if why.state.endswith("?") else "."
+    console.print(words.harmless(f"Item {why.item.id} {why.state}{stop}"))
+    error = None
+    if failed is not None and failed.error:
+        error = words.shorten(words.harmless(" ".join(failed.error.split())), _ERROR_MAX)
     told = [*words.clauses("next", why.next), ("CI", why.ci), *words.cure_lines(why.cures, "hint")]
-    console.print(words.facts(*told))
+    console.print(words.facts(("error", error), *told))
 
 
 def detail(console: Console, shown: ShowView) -> None:
