@@ -80,7 +80,8 @@ def claim(
             listed = next((each for each in service.agents() if each.key == key), None)
             if listed is not None and listed.pool is not None:
                 pool = next((each for each in service.pools() if each.name == listed.pool), None)
-            budgets = _used_up(service)
+            with suppress(InterlockError):  # a server of an earlier version knows no budgets
+                budgets = _used_up(service)
     call.out.answer(
         {"leases": leases},
         lambda out: views.runs.leases(out, agent, leases, agent=listed, pool=pool, budgets=budgets, why=why),
