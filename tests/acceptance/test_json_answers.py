@@ -316,6 +316,7 @@ def test_modes_and_what_is_paused_are_listed(any_il: Command):
     coder = any_il.ok("pause", "agent", "Coder", "--create", "--reason", "tired")
     any_il.ok("pause", "project", "default", "--reason", "freeze")
     paused = {"agents": [coder], "projects": [{"project": "default", "reason": "freeze"}]}
+    paused["agents"] = [coder | {"deferred": 0}]
     assert any_il.ok("pause") == paused
     assert any_il("pause").out == "Agent Coder is paused: tired\nProject default is paused: freeze\n"
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from interlock.core.model import NewItem
+from interlock.core.record import replace
 from interlock.service.contract import Service
 from interlock.service.local import LocalService
 from tests.conformance.conftest import OpenService
@@ -61,7 +62,7 @@ class TestTwoOperators:
         around(service, "set_agent", monkeypatch, before=pause)
         made = service.set_agent("coder", labels=["python"])
         assert (made.labels, made.paused_reason) == (("python",), "holiday")
-        assert service.agents() == [made]
+        assert service.agents() == [replace(made, deferred=0)]
         assert service.next("coder") == []
 
     def test_a_pause_undoes_no_limit(

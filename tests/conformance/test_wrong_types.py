@@ -172,6 +172,7 @@ def good(scene: Scene) -> dict[str, dict[str, Any]]:
         "act_as": {"run": run, "account": "alice"},
         "pass_fence": {"run": run, "fence": 1, "armed_us": 0},
         "ask": {"run": "7.7.0123456789abcdef", "question": "x"},
+        "close_question": {"run": "7.7.0123456789abcdef"},
         "edit": {"item": gone, "changes": {"priority": 1}},
         "set_pool": {"name": "p", "max_concurrency": 1},
         "remove_pool": {"name": "gone"},

@@ -32,6 +32,8 @@ OF_THE_STORE = frozenset(
         *("metric_labels", "metric_counts", "spending", "calendars", "budgets", "reserves"),
     }
 )
+#: Tables whose rows are deleted with a row of another one: pieces go with their log.
+OF_OTHER_ROWS = frozenset({"run_log_pieces"})
 #: Answers to repeatable requests. Sweeps delete them by their own age.
 OF_SERVERS = frozenset({"requests"})
 #: Deliveries, orders, effects, workflow runs and commits are deleted by their own age. Repositories with
