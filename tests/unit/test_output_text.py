@@ -126,3 +126,16 @@ def test_a_run_that_was_lost_or_ended_early_sends_nothing() -> None:
     store.error = None
     lost.take(b"later\n")
     assert not sent(lost, store)
+
+
+def test_a_line_without_an_end_takes_one_pass() -> None:
+    """Taken out: splitting into lines. An expression that begins anew at each character takes hours."""
+    for text in (
+        "x" * 1_000_000,
+        "x" * 1_000_000 + "\ry",
+        "\x1b]" * 500_000,
+        "\x1b[" * 500_000,
+        "\r" * 1_000_000,
+    ):
+        assert len(plain(text)) <= len(text)
+        assert len("".join(split_begun(text))) == len(text)

@@ -15,7 +15,7 @@ from interlock.core.errors import InterlockError
 COMMANDS = {
     "add": "add {title} --lane {lane} --agent {agent}",
     "agents": "agents",
-    "ask": "ask {question} --run {run}",
+    "ask": "ask {run} {question}",
     "block": "block {lane} {item} --by {blocker} --reason {why}",
     "blocks": "block",
     "budgets": "budget ls",

@@ -16,8 +16,6 @@ _ESCAPES = re.compile(
 )
 #: A sequence that is not complete, or the first half of a line end.
 _BEGUN = re.compile(r"(?:\r|\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\x9c]*\x1b?|[ -/]*)?|\x9b[0-?]*[ -/]*)\Z")
-#: A progress bar overwrites its line.
-_OVERWRITTEN = re.compile(r"[^\n]*\r")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 #: An unfinished sequence that is longer is text.
 _BEGUN_MAX = 200
@@ -26,7 +24,9 @@ _BEGUN_MAX = 200
 def plain(text: str) -> str:
     """Output without escape sequences, overwritten lines and control characters."""
     text = _ESCAPES.sub("", text).replace("\r\n", "\n")
-    return _CONTROL.sub("", _OVERWRITTEN.sub("", text))
+    if "\r" in text:  # a progress bar overwrites its line
+        text = "\n".join(line.rpartition("\r")[2] for line in text.split("\n"))
+    return _CONTROL.sub("", text)
 
 
 def split_begun(text: str) -> tuple[str, str]:
