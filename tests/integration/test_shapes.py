@@ -39,7 +39,10 @@ SLACK_UNKNOWN = 400
 #: How often each statement is looked at in one run.
 LOOKS = 3
 #: What may grow, and with what.
-GROWS = {"on_lane": "reads what waits for a time or for tasks"}
+GROWS = {
+    "on_lane": "reads what waits for a time or for tasks",
+    "budgets/states": "adds up what runs, where a project has a budget",
+}
 
 
 @pytest.fixture(autouse=True)
