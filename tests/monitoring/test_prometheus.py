@@ -42,13 +42,17 @@ def live(service: Service, nth: int) -> None:
         (lease,) = service.next(agent, **wish)
         return lease
 
+    service.set_pool("account", max_concurrency=99)
+    service.set_agent("coder", pool="account")
     service.set_mode(scope="lane", value="watched:", mode="observe")
     service.add([NewItem(title="watched", lane=f"watched:{nth}", project="acme") for _ in range(2)])
     service.add([NewItem(title="slow", agent="slow", project="acme")])
     lost = work("slow", lease_s=1)
     service.add([NewItem(title=f"n{n}", project="acme", type="bug", priority=n) for n in range(5)])
     for _ in range(5):
-        service.done([Report(run=work().run)])
+        run = work().run
+        service.cost(run, usd=0.1)
+        service.done([Report(run=run)])
     service.fail([Report(run=work().run)])
     lane: dict[str, Any] = {"lane": f"issue:acme/app#{nth}", "policy": Policy.COALESCE, "message": "look"}
     (first,) = service.add([NewItem(title="first", agent="coder", **lane)])
