@@ -44,7 +44,7 @@ def test_a_question_ends_the_run_and_costs_no_attempt_and_no_slot(scene: Scene) 
     assert asking(scene) == [(lease.item.id, QUESTION)]
     why = scene.service.why(lease.item.id).why
     assert QUESTION in why
-    assert "it is retried when a person answers" in why
+    assert "It is retried when a person answers" in why
     assert scene.service.show(lease.item.id).item.question == QUESTION
 
 
